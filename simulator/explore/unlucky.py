@@ -86,7 +86,15 @@ def _tail(problem: AttentionProblem, best: Candidate, device: Device, l2: str, o
         return None
     sequences = _filling(launch.waves)
     together = problem.but(batch=sequences * problem.batch)
-    others = simulate(together, schedule=best.schedule, config=best.config, device=device, l2=l2, overhead=overhead)
+    others = simulate(
+        together,
+        schedule=best.schedule,
+        config=best.config,
+        resources=best.resources,
+        device=device,
+        l2=l2,
+        overhead=overhead,
+    )
     share = others.time_s / sequences
     gain = 1 - share / best.costs[0]
     words = f"{sequences} sequences prefilled together take {units.duration(share)} each, a layer"

@@ -3,15 +3,19 @@
 from collections.abc import Mapping, Sequence
 
 from .. import units
-from ..display.render import Column, bound_text, plural, table, times, wrapped
-from ..explore.candidate import ERROR_FRACTIONS
+from ..display.render import Column, bound_text, config_text, plural, table, times, wrapped
+from ..explore.candidate import ERROR_FRACTIONS, Candidate
+from ..explore.explore import Exploration
+from ..explore.lengths import ESTIMATED
+from ..explore.ranking import options_that_vary
 from ..explore.serving import LayersAnswer, ServingAnswer
 from ..models.catalogue import source
 from ..models.model import Model
-from ..prediction.prediction import Prediction
-from .explore import short_text
 
 UNKNOWN = "not counted"
+AT_LEAST = ">= "
+"""Stands before a time that is a lower bound."""
+Row = tuple[ServingAnswer, LayersAnswer]
 
 
 def models_text(models: Mapping[str, Model], refused: Sequence[str], width: int = 120, color: bool = False) -> str:
@@ -76,12 +80,13 @@ def serving_text(answers: Sequence[ServingAnswer], width: int = 120, color: bool
     share = f" on each of {asked.tp} GPUs" if asked.tp > 1 else ""
     lines = [f"{model.name}{share}: {of}, D={model.head_dim} {model.dtype}; layers: {_layers(model)}"]
     lines += [f"Note: {note}" for note in asked.notes]
-    lines += [f"Note: {note}" for answer in answers[:1] for note in answer.notes]
+    lines += [f"Note: {note}" for answer in answers for note in (*answer.notes, *answer.missing)]
+    lines = list(dict.fromkeys(lines))
     rows = [(answer, kind) for answer in answers for kind in answer.kinds]
     tokens, sequences = f"{asked.seqlen:,} tokens", plural(asked.batch, "sequence")
-    text = ["", f"Prefill of one sequence of {tokens}: attention, in the fastest configuration"]
+    text = ["", f"Prefill of one sequence of {tokens}: attention, in the fastest configuration{_prefill_title(rows)}"]
     text += [_prefill_table(rows, width, color)]
-    text += ["", f"A decode step of {sequences} of {tokens}: attention, at least (KV read once from HBM)"]
+    text += ["", f"A decode step of {sequences} of {tokens}: attention{_decode_title(answers)}"]
     text += [_decode_table(rows, width, color)]
     text += ["", "Device memory", _memory_table(answers, width, color)]
     unlucky = [
@@ -93,50 +98,93 @@ def serving_text(answers: Sequence[ServingAnswer], width: int = 120, color: bool
     return "\n".join([*wrapped(lines, width), *text])
 
 
-def _prefill_table(rows: Sequence[tuple[ServingAnswer, LayersAnswer]], width: int, color: bool) -> str:
-    def of_best(kind: LayersAnswer, text: str) -> str:
-        prediction: Prediction | None = kind.best.prediction if kind.best else None
-        if kind.best is None or prediction is None:
-            return "-"
-        if text == "rate":
-            return f"{prediction.total.matmul_flop / prediction.time_s / 1e12:.0f}"
-        return bound_text(prediction) if text == "bound" else short_text(kind.prefill, kind.best)
+def _prefill_title(rows: Sequence[Row]) -> str:
+    if not any(kind.best and kind.best.is_estimated for _, kind in rows):
+        return ""
+    return f" ({ESTIMATED}: from tile sizes, mean error {100 * ERROR_FRACTIONS['tiles']:.0f} %)"
 
-    def duration(time_s: float) -> str:
-        return "does not fit" if time_s == float("inf") else units.duration(time_s)
 
+def _decode_title(answers: Sequence[ServingAnswer]) -> str:
+    bounds = [answer.decode_is_bound for answer in answers]
+    if not any(bounds):
+        return ", in the fastest configuration"
+    which = "" if all(bounds) else f"; of {AT_LEAST.strip()}"
+    return f"{which}, at least: KV read once from HBM"
+
+
+def _prefill_table(rows: Sequence[Row], width: int, color: bool) -> str:
+    best = [kind.best for _, kind in rows]
     columns = [
         *_first_columns(rows),
-        Column(title="a layer", cells=[duration(kind.prefill_s) for _, kind in rows]),
-        Column(title="these layers", cells=[duration(kind.count * kind.prefill_s) for _, kind in rows]),
-        Column(title="all layers", cells=[duration(answer.prefill_s) for answer, _ in rows]),
-        Column(title="TFLOP/s", cells=[of_best(kind, "rate") for _, kind in rows], rank=1),
-        Column(title="bound by", cells=[of_best(kind, "bound") for _, kind in rows], left=True),
-        Column(title="configuration", cells=[of_best(kind, "config") for _, kind in rows], left=True, rank=2),
+        Column(title="a layer", cells=[_duration(kind.prefill_s, kind.best) for _, kind in rows]),
+        Column(title="these layers", cells=[_duration(kind.count * kind.prefill_s, kind.best) for _, kind in rows]),
+        Column(title="all layers", cells=[_duration(answer.prefill_s) for answer, _ in rows]),
+        Column(title="TFLOP/s", cells=[_rate(item) for item in best], rank=1),
+        *_last_columns(best, [kind.prefill for _, kind in rows], "-"),
     ]
     return table(_alike_left_out(columns, rows), width, color)
 
 
-def _decode_table(rows: Sequence[tuple[ServingAnswer, LayersAnswer]], width: int, color: bool) -> str:
+def _decode_table(rows: Sequence[Row], width: int, color: bool) -> str:
+    best = [kind.best_decode for _, kind in rows]
+
+    def duration(time_s: float, is_bound: bool) -> str:
+        return (AT_LEAST if is_bound else "") + units.duration(time_s)
+
+    bound = [kind.best_decode is None for _, kind in rows]
+    layer = [duration(kind.decode_s, kind.best_decode is None) for _, kind in rows]
+    layers = [duration(kind.count * kind.decode_s, kind.best_decode is None) for _, kind in rows]
     columns = [
         *_first_columns(rows),
-        Column(title="KV read, a layer", cells=[units.traffic(kind.decode_bytes) for _, kind in rows]),
-        Column(title="a layer", cells=[units.duration(kind.decode_s) for _, kind in rows]),
-        Column(title="these layers", cells=[units.duration(kind.count * kind.decode_s) for _, kind in rows]),
-        Column(title="all layers", cells=[units.duration(answer.decode_s) for answer, _ in rows]),
-        Column(title="bound by", cells=["hbm" for _ in rows], left=True),
+        Column(title="KV read, a layer", cells=[units.traffic(kind.decode_bytes) for _, kind in rows], rank=2),
+        Column(title="a layer", cells=layer),
+        Column(title="these layers", cells=layers),
+        Column(title="all layers", cells=[duration(answer.decode_s, answer.decode_is_bound) for answer, _ in rows]),
     ]
+    if not all(bound):
+        columns.append(
+            Column(title="KV read at least", cells=[units.duration(kind.decode_bound_s) for _, kind in rows], rank=1)
+        )
+    columns += _last_columns(best, [kind.decode for _, kind in rows], "hbm")
     return table(_alike_left_out(columns, rows), width, color)
 
 
-def _first_columns(rows: Sequence[tuple[ServingAnswer, LayersAnswer]]) -> list[Column]:
+def _duration(time_s: float, of: Candidate | None = None) -> str:
+    if time_s == float("inf"):
+        return "-"
+    return (f"{ESTIMATED} " if of and of.is_estimated else "") + units.duration(time_s)
+
+
+def _rate(item: Candidate | None) -> str:
+    prediction = item.prediction if item else None
+    return f"{prediction.total.matmul_flop / prediction.time_s / 1e12:.0f}" if prediction else "-"
+
+
+def _chosen(exploration: Exploration, item: Candidate) -> dict[str, object]:
+    """The options of which there was a choice, and the usual ones where there was none."""
+    varied = options_that_vary(exploration.candidates) or ["block_m", "block_n", "num_warps", "num_stages"]
+    return {name: value for name, value in item.config_dict().items() if name in varied}
+
+
+def _last_columns(best: Sequence[Candidate | None], of: Sequence[Exploration | None], other: str) -> list[Column]:
+    """What binds the fastest, and which configuration it is. Args: other: what binds where there is none."""
+    bound = [bound_text(item.prediction) if item and item.prediction else other for item in best]
+    configs = [
+        f"{item.schedule} {config_text(_chosen(exploration, item))}" if exploration and item else ""
+        for exploration, item in zip(of, best, strict=True)
+    ]
+    columns = [Column(title="bound by", cells=bound, left=True)]
+    return [*columns, Column(title="configuration", cells=configs, left=True, rank=1)] if any(configs) else columns
+
+
+def _first_columns(rows: Sequence[Row]) -> list[Column]:
     return [
         Column(title="device", cells=[answer.device_name for answer, _ in rows], left=True),
         Column(title="layers", cells=[f"{kind.count} {kind.layers}" for _, kind in rows], left=True),
     ]
 
 
-def _alike_left_out(columns: list[Column], rows: Sequence[tuple[ServingAnswer, LayersAnswer]]) -> list[Column]:
+def _alike_left_out(columns: list[Column], rows: Sequence[Row]) -> list[Column]:
     """Without the column that repeats another where all layers are of one kind."""
     several = any(len(answer.kinds) > 1 for answer, _ in rows)
     return [column for column in columns if several or column.title != "these layers"]

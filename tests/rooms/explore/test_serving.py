@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.explore.explore import explore
-from tilesight.simulator.explore.serving import Serving, ServingAnswer, serve
+from tilesight.simulator.explore.serving import Serving, ServingAnswer, decode_schedules, serve
 from tilesight.simulator.models.catalogue import load_model
 from tilesight.simulator.models.config_json import model_of
 from tilesight.simulator.models.model import Model
@@ -16,7 +16,8 @@ CONFIG = {"block_m": 64, "block_n": 64, "num_warps": 4, "num_stages": 2, "worker
 
 
 def _served(model: Model, **asked: int) -> ServingAnswer:
-    return serve(Serving(model=model, **asked), H200, "h200", partial(explore, device=H200, **CONFIG))
+    prefill = partial(explore, device=H200, **CONFIG)
+    return serve(Serving(model=model, **asked), H200, "h200", prefill, lambda problem: None)
 
 
 def test_the_kv_cache_is_layers_times_bytes() -> None:
@@ -46,6 +47,23 @@ def test_all_layers_take_what_each_kind_takes() -> None:
     assert answer.prefill_s == pytest.approx(12 * (whole.prefill_s + local.prefill_s))
     assert whole.prefill_s > local.prefill_s > 0
     assert answer.decode_s == pytest.approx(5 * answer.asked.kv_bytes / H200.hbm_read_bytes_per_s)
+    assert answer.decode_is_bound
+
+
+def test_a_step_of_decoding_is_a_query_over_the_keys_that_are_kept() -> None:
+    """Of all sequences, none of whose keys is masked; the schedule for it takes no prefill; its time is the answer."""
+    asked = Serving(model=load_model("gpt-oss-20b"), tp=8, batch=5, seqlen=1024)
+    whole, local = (asked.decode_problem(kind) for kind in asked.model.kinds)
+    assert (whole.seqlen_k, local.seqlen_k) == (1024, 128)
+    assert (local.batch, local.seqlen_q, local.heads, local.kv_heads) == (5, 1, 8, 1)
+    assert not local.causal and local.compulsory.read_bytes > 5 * asked.model.kv_bytes("local", 1024, 8)
+    assert [schedule.name for schedule in decode_schedules(whole)] == ["flash_decode"]
+    ranked = partial(explore, device=H200, **CONFIG)
+    answer = serve(asked, H200, "h200", ranked, ranked)
+    assert not answer.decode_is_bound
+    predicted_s = [kind.best_decode.costs[0] for kind in answer.kinds if kind.best_decode]
+    assert answer.decode_s == pytest.approx(12 * sum(predicted_s))
+    assert all(kind.decode_s > kind.decode_bound_s for kind in answer.kinds)
 
 
 def test_a_head_dimension_between_powers_of_two_and_a_ragged_tile_are_unlucky() -> None:

@@ -8,10 +8,10 @@ from ...simulator.models.catalogue import every_model, models
 from ..given import given as typed_options
 from ..given import refuse_unread
 from ..groups import spread
-from ..limit import ALL_LIMIT_S, limit_of, limit_of_all
+from ..limit import ALL_LIMIT_S, limit_of_all
 from ..model.options import model_given
 from ..options import MachinesOptions, Workers, workers_given
-from ..output import announce_compiler, bad_input, progress, show, text_color, text_width
+from ..output import bad_input, show, text_color, text_width
 from ..parse import flag, number, option
 
 
@@ -38,7 +38,7 @@ def model(
         float | None,
         option(
             "--time-limit",
-            f"What the prefill of each kind of layers may take on each device.  [default: {ALL_LIMIT_S:g}]",
+            f"What prefill, and decode, may take for each kind of layers and device.  [default: {ALL_LIMIT_S:g}]",
             "SECONDS",
             number,
         ),
@@ -58,35 +58,22 @@ def model(
         known, refused = every_model()
         show(render.to_json(models_dict(known)) if json else models_text(known, refused, text_width(), text_color()))
         return
-    from ...simulator.explore.explore import Exploration, explore
-    from ...simulator.explore.serving import Serving, serve, serving_dict
-    from ...simulator.problems.attention import AttentionProblem
-    from ...simulator.store.pipelines import answers
+    from ...simulator.explore.serving import Serving, serving_dict
+    from ..model.serving import Asking, answer_of
 
     loaded, devices, processes = model_given(name), machine.build(), workers_given(workers)
     with bad_input("tp", "batch", "seqlen"):
         asked = Serving(model=loaded, tp=tp, batch=batch, seqlen=seqlen)
         for kind in loaded.kinds:
             asked.prefill_problem(kind)
-    served = {}
-    for device_name, device in devices.items():
-
-        def explored(problem: AttentionProblem, device: object = device, where: str = device_name) -> Exploration:
-            with answers(announce_compiler), progress(f"configurations on {where}") as tick:
-                return explore(
-                    problem,
-                    device=device,  # type: ignore[arg-type]
-                    l2=machine.l2,
-                    overhead=machine.overhead,
-                    workers=processes,
-                    progress=tick,
-                    time_limit_s=limit_of_all(time_limit),
-                    each_limit_s=limit_of(None),
-                )
-
-        served[device_name] = serve(asked, device, device_name, explored, machine.l2, machine.overhead, machine.notes())
-    show(
-        render.to_json(serving_dict(served))
-        if json
-        else serving_text(list(served.values()), text_width(), text_color())
+    asking = Asking(
+        l2=machine.l2,
+        overhead=machine.overhead,
+        decode_overhead=machine.overhead if "--overhead" in typed_options(context) else "graph",
+        workers=processes,
+        time_limit_s=limit_of_all(time_limit),
     )
+    answers = [
+        answer_of(asked, device, device_name, asking, machine.notes()) for device_name, device in devices.items()
+    ]
+    show(render.to_json(serving_dict(answers)) if json else serving_text(answers, text_width(), text_color()))
