@@ -25,8 +25,8 @@ UNLIKE_HEADS = ("global_head_dim", "num_global_key_value_heads", "swa_head_dim",
                 "swa_num_key_value_heads")  # fmt: skip
 READ = {
     "num_attention_heads", "num_key_value_heads", "head_dim", "v_head_dim", "sliding_window", "use_sliding_window",
-    "max_window_layers", "sliding_window_pattern", "_sliding_window_pattern", "attn_logit_softcapping",
-    *UNLIKE_HEADS,
+    "max_window_layers", "full_attention_interval", "sliding_window_pattern", "_sliding_window_pattern",
+    "attn_logit_softcapping", *UNLIKE_HEADS,
 }  # fmt: skip
 """Keys about attention that are looked at here."""
 HARMLESS = {
@@ -142,6 +142,9 @@ def _layer_kinds(keys: Mapping[str, Any], layers: int) -> tuple[list[str], list[
         if not isinstance(given, list) or len(given) != layers:
             raise ValueError(f"layer_types = {shown(given)}: must be a list of num_hidden_layers = {layers} words")
         return [str(word) for word in given], []
+    if keys.get("full_attention_interval"):
+        interval = whole("full_attention_interval", keys["full_attention_interval"])
+        return ["linear_attention" if place % interval else "full_attention" for place in range(1, layers + 1)], []
     qwen = str(kind).startswith("qwen")
     if not keys.get("sliding_window") or keys.get("use_sliding_window", not qwen) is False:
         return ["full_attention"] * layers, []

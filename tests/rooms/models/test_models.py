@@ -49,6 +49,7 @@ LLAMA = {
     "hidden_size": 4096, "model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 32,
     "torch_dtype": "float32",
 }  # fmt: skip
+INTERVAL = LLAMA | {"model_type": "qwen3_next", "head_dim": 256, "full_attention_interval": 4}
 NEXT = LLAMA | {"layer_types": (["linear_attention"] * 3 + ["full_attention"]) * 8, "linear_num_key_heads": 16}
 
 
@@ -79,6 +80,7 @@ def test_the_catalogue_holds_no_model_that_is_not_checked() -> None:
         (LLAMA, (32, 32, 128, 32, 0, 0), "fp32"),
         (LLAMA | {"model_type": "mistral", "sliding_window": 4096}, (32, 32, 128, 0, 32, 4096), "fp32"),
         (NEXT, (32, 32, 128, 8, 0, 0), "fp32"),
+        (INTERVAL, (32, 32, 256, 8, 0, 0), "fp32"),
     ],
 )
 def test_a_config_is_read_as_transformers_reads_it(config: dict[str, Any], shape: tuple[int, ...], dtype: str) -> None:

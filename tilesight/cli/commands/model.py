@@ -1,9 +1,11 @@
 """`tilesight model`: attention of all layers of a model, prefill and decode, on one GPU or several."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from ...simulator.dtypes import OPERANDS
 from ...simulator.models.catalogue import every_model, models
 from ..given import given as typed_options
 from ..given import refuse_unread
@@ -12,7 +14,7 @@ from ..limit import ALL_LIMIT_S, limit_of_all
 from ..model.options import model_given
 from ..options import MachinesOptions, Workers, workers_given
 from ..output import bad_input, show, text_color, text_width
-from ..parse import flag, number, option
+from ..parse import flag, number, one_of, option
 
 
 def _names(incomplete: str) -> list[str]:
@@ -32,6 +34,15 @@ def model(
     tp: Annotated[int, option("--tp", "GPUs that share the heads.", "N")] = 1,
     batch: Annotated[int, option("--batch", "Sequences that are decoded together.")] = 16,
     seqlen: Annotated[int, option("--seqlen", "Tokens of each.")] = 8192,
+    dtype: Annotated[
+        str | None,
+        option(
+            "--dtype",
+            "Element type of Q, K and V, and so of the KV cache.  [default: the model's]",
+            "|".join(OPERANDS),
+            one_of(*OPERANDS),
+        ),
+    ] = None,
     machine: MachinesOptions,
     workers: Workers = None,
     time_limit: Annotated[
@@ -47,7 +58,7 @@ def model(
 ) -> None:
     """List the models, or say what attention of one costs: prefill, a decode step, and the KV cache beside the weights.
 
-    Repeat --device to compare devices.
+    Decode runs in CUDA graphs unless --overhead is given. Repeat --device to compare devices.
     """
     from ...simulator.display import render
     from ...simulator.report.model import models_dict, models_text, serving_text
@@ -62,6 +73,10 @@ def model(
     from ..model.serving import Asking, answer_of
 
     loaded, devices, processes = model_given(name), machine.build(), workers_given(workers)
+    notes = machine.notes()
+    if dtype:
+        notes = (f"--dtype {dtype} is yours, where {loaded.name} has {loaded.dtype}", *notes)
+        loaded = replace(loaded, dtype=dtype)
     with bad_input("tp", "batch", "seqlen"):
         asked = Serving(model=loaded, tp=tp, batch=batch, seqlen=seqlen)
         for kind in loaded.kinds:
@@ -73,7 +88,5 @@ def model(
         workers=processes,
         time_limit_s=limit_of_all(time_limit),
     )
-    answers = [
-        answer_of(asked, device, device_name, asking, machine.notes()) for device_name, device in devices.items()
-    ]
+    answers = [answer_of(asked, device, device_name, asking, notes) for device_name, device in devices.items()]
     show(render.to_json(serving_dict(answers)) if json else serving_text(answers, text_width(), text_color()))

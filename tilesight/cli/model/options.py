@@ -52,7 +52,7 @@ class ModelOptions(Group):
         if kind is not AttentionProblem:
             raise BadInput(f"--model {self.model}: has layers of attention, not of {kind.KIND}; leave it out")
         refuse_unread(typed, ["--causal"], "with --model, whose attention is causal")
-        model = model_given(self.model)
+        model = model_given(self.model, "--")
         with bad_input("tp", "layers"):
             fields = model.fields(self.layers, 1 if self.tp is None else self.tp)
         options = {name: f"--{name.replace('_', '-')}" for name in fields}
@@ -84,9 +84,9 @@ class ModelOptions(Group):
         return f"{of}; {tp} GPUs share its heads: {heads} of {model.heads}, and {kv_heads} of {model.kv_heads} KV heads"
 
 
-def model_given(name: str) -> Model:
-    """The model of that name, or of a config.json. Raises: BadInput: as `load_model` raises ValueError."""
+def model_given(name: str, before: str = "") -> Model:
+    """The model of that name, or of a config.json. Raises: BadInput: there is none; the text begins with `before`."""
     try:
         return load_model(name)
     except ValueError as error:
-        raise BadInput(f"--{error}") from None
+        raise BadInput(f"{before}{error}") from None
