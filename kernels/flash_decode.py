@@ -3,7 +3,10 @@
 Row r of a tile is query r // group of head r % group of a KV head's group, so that rows of a query share its mask.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import torch
 import triton
@@ -13,24 +16,63 @@ from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
-from .flash2 import _stream
-from .launch.launch import Twin, check_runnable, launches_for, problem_of, run_all
+from ..simulator.schedules.contract import frozen
+from .launch.launch import TORCH_DTYPES, Twin, check_runnable, launches_for, problem_of, run_all
 from .numbers import LN_2
+from .query_tile import online_softmax
 
 
 @triton.jit
 def flash_decode_kernel(
-    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, seqlen_q, seqlen_k, scale_log2,
-    head_dim: tl.constexpr, padded_dim: tl.constexpr, head_group: tl.constexpr, tile_rows: tl.constexpr,
-    block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr, whole_n: tl.constexpr, p_log2: tl.constexpr,
-    merged: tl.constexpr,
+    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, seqlen_q, seqlen_k, scale_log2, v_scale,
+    head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr, head_group: tl.constexpr,
+    tile_rows: tl.constexpr, block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr, whole_n: tl.constexpr,
+    p_log2: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr,
 ):  # fmt: skip
-    """A split of the keys of a KV head. Shapes: Q, O (slabs, M, D); K, V (slabs / group, N, D); LSE (slabs, M).
+    """A split of the keys of a KV head. Shapes: Q, O (B * H, M, D); K, V (B * G, N, D); LSE (B * H, M).
 
-    Of several splits O and LSE are those of this one: (slabs / group, splits, rows, D) and (slabs / group, splits,
-    rows), LSE in log2.
+    Of several splits O and LSE are those of this one: (B * G, splits, rows, D) and (B * G, splits, rows), LSE in log2.
     """
+    _split(
+        q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, q_ptr, seqlen_q, seqlen_k, scale_log2, v_scale,
+        head_dim, padded_dim, kv_heads, head_group, tile_rows, block_n, causal, window, whole_n,
+        p_log2, 0, quantised, merged,
+    )  # fmt: skip
+
+
+@triton.jit
+def flash_decode_cache_kernel(
+    q_ptr, k_ptr, v_ptr, table_ptr, o_ptr, lse_ptr, seqlen_q, seqlen_k, table_width, scale_log2, v_scale,
+    head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr, head_group: tl.constexpr,
+    tile_rows: tl.constexpr, block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr, whole_n: tl.constexpr,
+    p_log2: tl.constexpr, page: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr,
+):  # fmt: skip
+    """The same of sequences in a cache: TABLE (B, width) has the keys of each, and then its pages.
+
+    In pages K and V are (pages, page, G, D); without pages (page = 0) as above, N of the longest sequence.
+    """
+    sequence_ptr = table_ptr + (tl.program_id(1) // kv_heads) * table_width
+    _split(
+        q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sequence_ptr, seqlen_q, seqlen_k, scale_log2, v_scale,
+        head_dim, padded_dim, kv_heads, head_group, tile_rows, block_n, causal, window, whole_n,
+        p_log2, page, quantised, merged, True,
+    )  # fmt: skip
+
+
+@triton.jit
+def _split(
+    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sequence_ptr, seqlen_q, most_keys, scale_log2, v_scale,
+    head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr, head_group: tl.constexpr,
+    tile_rows: tl.constexpr, block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr, whole_n: tl.constexpr,
+    p_log2: tl.constexpr, page: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr,
+    cached: tl.constexpr = False,
+):  # fmt: skip
+    """Both. Args: sequence_ptr: row of the table, where there is one; most_keys: of any sequence."""
     split, splits, kv_slab = tl.program_id(0), tl.num_programs(0), tl.program_id(1)
+    if cached:
+        seqlen_k = tl.load(sequence_ptr)
+    else:
+        seqlen_k = most_keys
     rows, dims = tl.arange(0, tile_rows), tl.arange(0, padded_dim)
     inside = rows < head_group * seqlen_q
     query = rows // head_group
@@ -38,43 +80,38 @@ def flash_decode_kernel(
     inside_tile = inside[:, None] & (dims < head_dim)[None, :]
     q = tl.load(q_ptr + row[:, None] * head_dim + dims[None, :], mask=inside_tile, other=0.0)
 
-    # Key tiles: from `start` on any query sees some, from `full` on all see all, from `ragged` on not all, until `end`.
-    start = 0
-    full = 0
-    ragged = seqlen_k // block_n
-    end = tl.cdiv(seqlen_k, block_n)
+    # Key tiles: from `start` on any query sees some, from `full` on all see all, from `torn` on not all, until `end`.
+    start, full = 0, 0
+    torn, end = seqlen_k // block_n, tl.cdiv(seqlen_k, block_n)
     if causal:
-        ragged = tl.maximum(seqlen_k - seqlen_q + 1, 0) // block_n
+        torn = tl.maximum(seqlen_k - seqlen_q + 1, 0) // block_n
         if window:
             start = tl.maximum(seqlen_k - seqlen_q + 1 - window, 0) // block_n
-            full = tl.cdiv(tl.maximum(seqlen_k - window, 0), block_n)
-            ragged = tl.maximum(ragged, start)
-            full = tl.minimum(full, end)
-            ragged = tl.maximum(ragged, full)
+            full = tl.minimum(tl.cdiv(tl.maximum(seqlen_k - window, 0), block_n), end)
+            torn = tl.maximum(torn, full)
     first = start + (end - start) * split // splits
     last = start + (end - start) * (split + 1) // splits
 
     last_key = query + (seqlen_k - seqlen_q)
-    slab_key = kv_slab.to(tl.int64) * seqlen_k
-    k_slab_ptr, v_slab_ptr = k_ptr + slab_key * head_dim, v_ptr + slab_key * head_dim
     acc = tl.zeros((tile_rows, padded_dim), tl.float32)
     row_sum = tl.zeros((tile_rows,), tl.float32)
     row_max = tl.full((tile_rows,), float("-inf"), tl.float32)
     if window:
         acc, row_sum, row_max = _stream(
-            acc, row_sum, row_max, q, k_slab_ptr, v_slab_ptr, first, 1, tl.minimum(last, full) - first,
-            last_key, seqlen_k, scale_log2, head_dim, padded_dim, block_n, causal, True, whole_n, True, p_log2, window,
+            acc, row_sum, row_max, q, k_ptr, v_ptr, sequence_ptr, kv_slab, first, tl.minimum(last, full), last_key,
+            most_keys, seqlen_k, scale_log2, head_dim, padded_dim, kv_heads, block_n, causal, True, whole_n, p_log2,
+            window, page, quantised,
         )  # fmt: skip
-    begin = tl.maximum(first, full)
     acc, row_sum, row_max = _stream(
-        acc, row_sum, row_max, q, k_slab_ptr, v_slab_ptr, begin, 1, tl.minimum(last, ragged) - begin,
-        last_key, seqlen_k, scale_log2, head_dim, padded_dim, block_n, causal, False, whole_n, False, p_log2, window,
+        acc, row_sum, row_max, q, k_ptr, v_ptr, sequence_ptr, kv_slab, tl.maximum(first, full), tl.minimum(last, torn),
+        last_key, most_keys, seqlen_k, scale_log2, head_dim, padded_dim, kv_heads, block_n, causal, False, whole_n,
+        p_log2, window, page, quantised,
     )  # fmt: skip
     if causal or not whole_n:
-        begin = tl.maximum(first, ragged)
         acc, row_sum, row_max = _stream(
-            acc, row_sum, row_max, q, k_slab_ptr, v_slab_ptr, begin, 1, last - begin,
-            last_key, seqlen_k, scale_log2, head_dim, padded_dim, block_n, causal, True, whole_n, True, p_log2, window,
+            acc, row_sum, row_max, q, k_ptr, v_ptr, sequence_ptr, kv_slab, tl.maximum(first, torn), last, last_key,
+            most_keys, seqlen_k, scale_log2, head_dim, padded_dim, kv_heads, block_n, causal, True, whole_n, p_log2,
+            window, page, quantised,
         )  # fmt: skip
 
     # A row that sees no key of the split has the sum 0: its output is 0, its LSE -inf. A NaN is not 0, and stays.
@@ -85,9 +122,65 @@ def flash_decode_kernel(
         row = (kv_slab.to(tl.int64) * splits + split) * (head_group * seqlen_q) + rows
     else:
         lse = lse * LN_2
-    o = (acc * (1.0 / divisor)[:, None]).to(o_ptr.dtype.element_ty)
+    o = (acc * (v_scale / divisor)[:, None]).to(o_ptr.dtype.element_ty)
     tl.store(o_ptr + row[:, None] * head_dim + dims[None, :], o, mask=inside_tile)
     tl.store(lse_ptr + row, lse, mask=inside)
+
+
+@triton.jit
+def _stream(
+    acc, row_sum, row_max, q, k_ptr, v_ptr, sequence_ptr, kv_slab, first, last, last_key, most_keys, seqlen_k,
+    scale_log2, head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr, block_n: tl.constexpr,
+    causal: tl.constexpr, masked: tl.constexpr, whole_n: tl.constexpr, p_log2: tl.constexpr, window: tl.constexpr,
+    page: tl.constexpr, quantised: tl.constexpr,
+):  # fmt: skip
+    """Key tiles from the first to before the last: S = Q K^T, online softmax, O = O * alpha + P V."""
+    places, dims = tl.arange(0, block_n), tl.arange(0, padded_dim)
+    clipped: tl.constexpr = masked and not whole_n
+    padded: tl.constexpr = head_dim != padded_dim
+    # Tiles within a page, or without pages, are rows a fixed distance apart: an address of the tile, and constants.
+    apart: tl.constexpr = page % block_n != 0
+    step: tl.constexpr = kv_heads if page else 1
+    for tile in tl.range(first, last):
+        key = tile * block_n
+        keys = key + places
+        inside = dims[None, :] < head_dim
+        if clipped:
+            inside = (keys < seqlen_k)[:, None] & inside
+        if apart:
+            if clipped:
+                numbers = tl.load(sequence_ptr + 1 + keys // page, mask=keys < seqlen_k, other=0)
+            else:
+                numbers = tl.load(sequence_ptr + 1 + keys // page)
+            rows = (numbers.to(tl.int64) * page + keys % page) * kv_heads + kv_slab % kv_heads
+            offsets = rows[:, None] * head_dim + dims[None, :]
+            k_tile_ptr, v_tile_ptr = k_ptr + offsets, v_ptr + offsets
+        else:
+            if page:
+                number = tl.load(sequence_ptr + 1 + key // page).to(tl.int64)
+                row = (number * page + key % page) * kv_heads + kv_slab % kv_heads
+            else:
+                row = kv_slab.to(tl.int64) * most_keys + key
+            offsets = places[:, None] * (step * head_dim) + dims[None, :]
+            k_tile_ptr, v_tile_ptr = k_ptr + row * head_dim + offsets, v_ptr + row * head_dim + offsets
+        if clipped or padded:
+            k = tl.load(k_tile_ptr, mask=inside, other=0.0)
+        else:
+            k = tl.load(k_tile_ptr)
+        if quantised:
+            k = k.to(q.dtype)
+        p, acc, row_sum, row_max = online_softmax(
+            tl.dot(q, tl.trans(k)), acc, row_sum, row_max, key, last_key, seqlen_k, scale_log2,
+            block_n, causal, masked, masked, p_log2, window,
+        )  # fmt: skip
+        if clipped or padded:
+            v = tl.load(v_tile_ptr, mask=inside, other=0.0)
+        else:
+            v = tl.load(v_tile_ptr)
+        if quantised:
+            v = v.to(q.dtype)
+        acc = tl.dot(p.to(v.dtype), v, acc)
+    return acc, row_sum, row_max
 
 
 @triton.jit
@@ -116,19 +209,23 @@ def flash_decode_merge_kernel(
     tl.store(lse_ptr + at, tl.where(seen, (finite + tl.log2(divisor)) * LN_2, float("-inf")))
 
 
-def split_twin(launch: Launch, problem: AttentionProblem) -> Twin:
-    """The kernel that takes a split of the keys. Raises: ValueError: a grid that no GPU takes."""
-    check_runnable(launch)
-    return Twin(flash_decode_kernel, launch.kernel_arguments)
+def _twin_of(function: Any) -> Callable[[Launch, AttentionProblem], Twin]:
+    """A kernel called as its launch says. Raises, when called: ValueError: a grid that no GPU takes."""
+
+    def twin(launch: Launch, problem: AttentionProblem) -> Twin:
+        check_runnable(launch)
+        return Twin(function, launch.kernel_arguments)
+
+    return twin
 
 
-def merge_twin(launch: Launch, problem: AttentionProblem) -> Twin:
-    """The kernel that merges splits. Raises: ValueError: a grid that no GPU takes."""
-    check_runnable(launch)
-    return Twin(flash_decode_merge_kernel, launch.kernel_arguments)
-
-
-TWINS = MappingProxyType({"flash_decode": split_twin, "flash_decode_merge": merge_twin})
+TWINS = MappingProxyType(
+    {
+        "flash_decode": _twin_of(flash_decode_kernel),
+        "flash_decode_cache": _twin_of(flash_decode_cache_kernel),
+        "flash_decode_merge": _twin_of(flash_decode_merge_kernel),
+    }
+)
 
 
 def flash_decode(
@@ -153,7 +250,81 @@ def flash_decode(
         ValueError: tensors or configuration that the kernels cannot take; one line.
     """
     problem = problem_of(q, k, v, causal=causal, window=window)
+    return _decoded(problem, {"Q": q, "K": k, "V": v}, {}, config, device)
+
+
+def flash_decode_cache(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    lengths: torch.Tensor,
+    pages: torch.Tensor | None = None,
+    *,
+    k_scale: float = 1.0,
+    v_scale: float = 1.0,
+    causal: bool = False,
+    window: int = 0,
+    config: Config | None = None,
+    device: Device | str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention of few queries of each sequence over a cache of keys and values.
+
+    Args:
+        q: (B, H, M, D).
+        k, v: (pages, page, G, D) with `pages`, else (B, G, N, D); of the dtype of q, or fp8 (e4m3) or int8 beside it.
+        lengths: (B,) int32, keys of each sequence; pages: (B, most pages) int32, those of each, in order.
+        k_scale, v_scale: what a stored key and value are multiplied by; the rest and Returns as in `flash_decode`.
+
+    Raises:
+        ValueError: tensors or configuration that the kernels cannot take; one line.
+    """
+    keys = tuple(int(length) for length in lengths.tolist())
+    stored = next((name for name, dtype in TORCH_DTYPES.items() if dtype == k.dtype), str(k.dtype))
+    given = next((name for name, dtype in TORCH_DTYPES.items() if dtype == q.dtype), str(q.dtype))
+    page = 0 if pages is None else k.shape[1]
+    if pages is not None and pages.shape[1] * page < max(keys):
+        raise ValueError(f"pages has {pages.shape[1]} of {page} keys a sequence: lengths has {max(keys)}")
+    if pages is not None and not 0 <= int(pages.min()) <= int(pages.max()) < k.shape[0]:
+        raise ValueError(f"pages has {int(pages.min())} to {int(pages.max())}: k has 0 to {k.shape[0] - 1}")
+    if pages is None and k.shape[2] != max(keys):
+        raise ValueError(f"k has room for {k.shape[2]} keys: must be that of the longest of lengths, {max(keys)}")
+    problem = AttentionProblem(
+        batch=q.shape[0],
+        heads=q.shape[1],
+        kv_heads=k.shape[1] if pages is None else k.shape[2],
+        seqlen_q=q.shape[2],
+        seqlen_k=max(keys),
+        head_dim=q.shape[3],
+        dtype=given,
+        causal=causal,
+        window=window,
+        lengths=keys,
+        page=page,
+        kv_dtype="" if stored == given else stored,
+    )
+    columns = [lengths[:, None], *([] if pages is None else [pages])]
+    table = torch.cat([column.to(torch.int32) for column in columns], 1).contiguous()
+    tensors = {"Q": q, "K": k, "V": v, "TABLE": table}
+    return _decoded(problem, tensors, {"k_scale": k_scale, "v_scale": v_scale}, config, device)
+
+
+def _decoded(
+    problem: AttentionProblem,
+    tensors: dict[str, torch.Tensor],
+    scales: dict[str, float],
+    config: Config | None,
+    device: Device | str | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """O and LSE. Args: tensors: by name of the program's; scales: of what is stored."""
+    q = tensors["Q"]
     launches = launches_for("flash_decode", problem, config, device, q)
-    tensors = {"Q": q, "K": k, "V": v}
+    if scales:
+        first = launches[0]
+        scaled = {
+            "scale_log2": first.arguments["scale_log2"] * scales["k_scale"],
+            "v_scale": scales["v_scale"],
+            **({"table_width": tensors["TABLE"].shape[1]} if "TABLE" in tensors else {}),
+        }
+        launches = (replace(first, arguments=frozen(**{**first.arguments, **scaled})), *launches[1:])
     run_all(launches, problem, TWINS, tensors)
     return tensors["O"].view(q.shape), tensors["LSE"].view(q.shape[:3])

@@ -36,6 +36,8 @@ _EVERY = (
     # e4m3; FlashAttention-3 stores O of fp8 operands as bf16
     Dtype(name="fp8", bits=8, tensor_rate="fp8", result="bf16"),
     Dtype(name="u8", bits=8),
+    Dtype(name="i8", bits=8),
+    Dtype(name="i32", bits=32),
 )
 DTYPES: Mapping[str, Dtype] = MappingProxyType({dtype.name: dtype for dtype in _EVERY})
 """All element types by name."""

@@ -35,6 +35,8 @@ TORCH_DTYPES = MappingProxyType(
         "bf16": torch.bfloat16,
         "fp8": torch.float8_e4m3fn,
         "u8": torch.uint8,
+        "i8": torch.int8,
+        "i32": torch.int32,
     }
 )
 """Element type -> torch's."""
@@ -221,8 +223,13 @@ def torch_dtype(tensor: Tensor) -> torch.dtype:
 
 
 def allocate(tensor: Tensor, device: torch.device) -> torch.Tensor:
-    """Device memory for a tensor of a program: (slabs, rows, pitch), the padding of its rows included."""
+    """Device memory for a tensor of a program: (slabs, rows, pitch), the padding of its rows included; with its values.
+
+    Values are left out on the `meta` device.
+    """
     shape = (tensor.slabs, tensor.rows, tensor.pitch_elements)
+    if tensor.values is not None and device.type != "meta":
+        return torch.frombuffer(bytearray(tensor.values), dtype=torch_dtype(tensor)).reshape(shape).to(device)
     return torch.empty(shape, dtype=torch_dtype(tensor), device=device)
 
 

@@ -12,7 +12,7 @@ from .program import Launch, Tensor, TileProgram
 
 NUMBER_BYTES = 2
 """Of the digest of a name: few names are ever together, and a test sees that all that exist differ."""
-INTEGERS = frozenset({"i32", "u8"})
+INTEGERS = frozenset({"i32", "i8", "u8"})
 """Types of elements that addresses and branches may be computed from."""
 
 
@@ -36,4 +36,10 @@ def is_outline(launch: Launch) -> bool:
 def storage_of(tensor: Tensor) -> Storage:
     """Where a tensor of an outline lies."""
     number = int.from_bytes(sha256(tensor.name.encode()).digest()[:NUMBER_BYTES], "big")
-    return Storage(number=number, size_bytes=tensor.size_bytes, name=tensor.name, whole=tensor.dtype.name in INTEGERS)
+    return Storage(
+        number=number,
+        size_bytes=tensor.size_bytes,
+        name=tensor.name,
+        whole=tensor.dtype.name in INTEGERS,
+        values=tensor.values,
+    )

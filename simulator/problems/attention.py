@@ -6,16 +6,21 @@ Letters: B batch, H query heads, G KV heads, M query length, N key length, D hea
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ..arguments import shown, truth, whole
-from ..dtypes import DTYPES, OPERANDS
+from ..dtypes import DTYPES, OPERANDS, Dtype
+from .lengths import words
 from .mask import Mask
 from .problem import Field, Problem, ReadWrite, check_dtype, check_whole_numbers
 
 HEAD_DIMS = range(16, 257, 8)
+PAGE_ORDERS = ("random", "sequential")
+KV_DTYPES = ("fp8", "i8")
+"""Element types of a cache that is narrower than Q."""
 MAX_SEQLEN = 1 << 24
 MAX_SLABS = 1 << 20
 
@@ -38,6 +43,10 @@ class AttentionProblem(Problem):
         causal: whether the mask is causal.
         window: keys that a query sees at most, the last up to its own place; 0: all. The mask is then causal.
         dropout: probability that an element of P is dropped; most schedules have none.
+        lengths: keys of each sequence, where they differ: B of them, the longest is N; empty: all have N.
+        page: keys of a page of the cache that K and V lie in, (pages, keys, G, D); 0: they lie in one piece.
+        page_order: of the pages of a sequence: `random` (as a cache that has been in use), or `sequential`.
+        kv_dtype: element type of K and V, where it is not that of Q: fp8 (e4m3) or i8, with a scale for each of both.
 
     Raises:
         ValueError: a field is out of range; the text names field, value and what is allowed.
@@ -54,9 +63,40 @@ class AttentionProblem(Problem):
         Field(name="causal", help="Causal mask, aligned to the last key (bottom right).", default=False),
         Field(name="window", help="Causal mask of the last W keys only (sliding window).", default=0, metavar="W"),
         Field(name="dropout", help="Dropout probability.", default=0.0, metavar="P"),
+        Field(
+            name="lengths",
+            help="Keys of each sequence: 8192,1024x15, or uniform:LOW-HIGHxCOUNT:SEED, or a file of them.",
+            default="",
+            metavar="LENGTHS|FILE",
+        ),
+        Field(name="page", help="Keys of a page of the cache of K and V; 0: no pages.", default=0),
+        Field(
+            name="page_order",
+            help="Order of the pages of a sequence.",
+            default="random",
+            metavar="|".join(PAGE_ORDERS),
+            choices=PAGE_ORDERS,
+        ),
+        Field(
+            name="kv_dtype",
+            help="Element type of K and V, where it is not that of Q.",
+            default="",
+            metavar="|".join(KV_DTYPES),
+            choices=KV_DTYPES,
+        ),
     )
-    ASKS_NOTHING: ClassVar[Mapping[str, Any]] = MappingProxyType({"window": 0, "causal": False, "dropout": 0.0})
-    IMPLIED: ClassVar[Mapping[str, str]] = MappingProxyType({"causal": "window"})
+    ASKS_NOTHING: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {
+            "window": 0,
+            "causal": False,
+            "dropout": 0.0,
+            "lengths": (),
+            "page": 0,
+            "page_order": "random",
+            "kv_dtype": "",
+        }
+    )
+    IMPLIED: ClassVar[Mapping[str, str]] = MappingProxyType({"causal": "window", "batch": "lengths"})
 
     batch: int
     heads: int
@@ -68,6 +108,10 @@ class AttentionProblem(Problem):
     causal: bool = False
     window: int = 0
     dropout: float = 0.0
+    lengths: tuple[int, ...] = ()
+    page: int = 0
+    page_order: str = "random"
+    kv_dtype: str = ""
 
     def __post_init__(self) -> None:
         check_whole_numbers(self, "batch", "heads", "seqlen_q", "seqlen_k", "head_dim")
@@ -87,15 +131,36 @@ class AttentionProblem(Problem):
             raise ValueError(f"dropout = {shown(self.dropout)}: must be a probability in [0, 1)")
         object.__setattr__(self, "dropout", float(self.dropout))
         check_size(self.seqlen_q, self.seqlen_k, self.batch * self.heads)
+        self._check_cache()
+
+    def _check_cache(self) -> None:
+        """Raises: ValueError: lengths, pages or element type of a cache that cannot be."""
+        object.__setattr__(self, "lengths", tuple(whole("lengths", length) for length in self.lengths))
+        if self.lengths and len(self.lengths) != self.batch:
+            raise ValueError(f"lengths: has {len(self.lengths)}: must have batch = {self.batch}, one a sequence")
+        if self.lengths and max(self.lengths) != self.seqlen_k:
+            raise ValueError(f"lengths: the longest is {max(self.lengths)}: must be seqlen_k = {self.seqlen_k}")
+        object.__setattr__(self, "page", whole("page", self.page, 0, "an integer of 1 or more, or 0 for none"))
+        for name, allowed in (("page_order", PAGE_ORDERS), ("kv_dtype", ("", *KV_DTYPES))):
+            if getattr(self, name) not in allowed:
+                known = ", ".join(filter(None, allowed))
+                raise ValueError(f"{name} = {getattr(self, name)!r}: must be one of {known}")
+        if self.page_order != PAGE_ORDERS[0] and not self.page:
+            raise ValueError(f"page_order = {self.page_order!r}: needs pages: give page, the keys of one")
+        if self.kv_dtype and self.element_bytes != 2:
+            raise ValueError(f"kv_dtype = {self.kv_dtype!r}: goes with dtype fp16 or bf16, not {self.dtype}")
 
     @property
     def key(self) -> str:
         """In a word, e.g. `B4-H32-G8-M4096-N4096-D64-fp16-causal`."""
-        words = [f"B{self.batch}", f"H{self.heads}", f"G{self.kv_heads}", f"M{self.seqlen_q}", f"N{self.seqlen_k}"]
-        words += [f"D{self.head_dim}", self.dtype, *(["causal"] if self.causal else [])]
-        words += [f"window{self.window}"] if self.window else []
-        words += [f"dropout{self.dropout:g}"] if self.dropout else []
-        return "-".join(words)
+        parts = [f"B{self.batch}", f"H{self.heads}", f"G{self.kv_heads}", f"M{self.seqlen_q}", f"N{self.seqlen_k}"]
+        parts += [f"D{self.head_dim}", self.dtype, *(["causal"] if self.causal else [])]
+        parts += [f"window{self.window}"] if self.window else []
+        parts += [f"dropout{self.dropout:g}"] if self.dropout else []
+        parts += [f"lengths{sha256(str(self.lengths).encode()).hexdigest()[:12]}"] if self.lengths else []
+        parts += [f"page{self.page}{self.page_order}"] if self.page else []
+        parts += [f"kv{self.kv_dtype}"] if self.kv_dtype else []
+        return "-".join(parts)
 
     @property
     def text(self) -> str:
@@ -103,8 +168,12 @@ class AttentionProblem(Problem):
         kv_heads = f" G={self.kv_heads}" if self.kv_heads != self.heads else ""
         dropout = f" dropout {self.dropout:g}" if self.dropout else ""
         lengths = lengths_text(self.seqlen_q, self.seqlen_k)
+        if self.lengths:
+            lengths = f"M={self.seqlen_q} N={words(self.lengths)}"
         shape = f"B={self.batch} H={self.heads}{kv_heads} {lengths} D={self.head_dim}"
-        return f"{shape} {self.dtype} {self.mask.text}{dropout}"
+        cache = f" kv {self.kv_dtype}" if self.kv_dtype else ""
+        cache += f" pages of {self.page}, {self.page_order}" if self.page else ""
+        return f"{shape} {self.dtype} {self.mask.text}{dropout}{cache}"
 
     @property
     def mask(self) -> Mask:
@@ -122,6 +191,16 @@ class AttentionProblem(Problem):
         return DTYPES[self.output_dtype].size_bytes
 
     @property
+    def key_lengths(self) -> tuple[int, ...]:
+        """Keys of each sequence."""
+        return self.lengths or (self.seqlen_k,) * self.batch
+
+    @property
+    def kv_element(self) -> Dtype:
+        """The element type of K and V."""
+        return DTYPES[self.kv_dtype or self.dtype]
+
+    @property
     def head_group(self) -> int:
         """Query heads that share one KV head (H / G); 1 without GQA."""
         return self.heads // self.kv_heads
@@ -129,7 +208,9 @@ class AttentionProblem(Problem):
     @property
     def scores(self) -> int:
         """Elements of the score matrix S that the mask lets through, over all heads."""
-        return self.batch * self.heads * self.mask.visible_scores(self.seqlen_q, self.seqlen_k)
+        visible = (self.mask.visible_scores(self.seqlen_q, length) for length in self.lengths)
+        every = sum(visible) or self.batch * self.mask.visible_scores(self.seqlen_q, self.seqlen_k)
+        return self.heads * every
 
     @property
     def exp_count(self) -> int:
@@ -155,9 +236,9 @@ class AttentionProblem(Problem):
 
         Source: Williams et al., Roofline (2009); FlashAttention (2022), proof of Proposition 3.
         """
-        queries, keys = self.batch * self.heads * self.seqlen_q, self.batch * self.kv_heads * self.seqlen_k
+        queries, keys = self.batch * self.heads * self.seqlen_q, self.kv_heads * sum(self.key_lengths)
         return ReadWrite(
-            read_bytes=(queries + 2 * keys) * self.head_dim * self.element_bytes,
+            read_bytes=(queries * self.element_bytes + 2 * keys * self.kv_element.size_bytes) * self.head_dim,
             write_bytes=queries * self.head_dim * self.output_bytes,
         )
 

@@ -37,8 +37,8 @@ class Schedule:
             configuration that leaves out options, it takes the default's.
         supports: None where the schedule can solve the problem, else the reason why not, in one line.
         suited: defaults that suit a problem and a device better than those of the options, by name.
-        unread: fields of the problem that it does not look at; where one of them asks for something, it cannot solve
-            the problem (`Problem.ASKS_NOTHING`).
+        reads: of the fields that ask for something more (`Problem.ASKS_NOTHING`), those that it looks at; where another
+            one does, it cannot solve the problem.
         rewritten: tensors that it stores more than once.
         baseline: whether the other schedules of its problem are held against it.
         conflict: None where the options of a configuration go together, else which do not, in one line.
@@ -57,7 +57,7 @@ class Schedule:
     launches: Callable[[Any, Config, Device], tuple[Launch, ...]]
     supports: Callable[[Any], str | None] = lambda problem: None
     suited: Callable[[Any, Device], Mapping[str, Value]] = lambda problem, device: {}
-    unread: tuple[str, ...] = ("dropout",)
+    reads: tuple[str, ...] = ()
     rewritten: frozenset[str] = frozenset()
     baseline: bool = False
     conflict: Callable[[Config], str | None] = lambda config: None
@@ -110,7 +110,7 @@ class Schedule:
         except ValueError as error:
             return str(error)
         for name, nothing in posed.ASKS_NOTHING.items():
-            if name in self.unread and getattr(posed, name) != nothing:
+            if name not in self.reads and getattr(posed, name) != nothing:
                 return f"{name} = {getattr(posed, name)}: this schedule has none"
         return self.supports(posed)
 

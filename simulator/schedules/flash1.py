@@ -212,7 +212,7 @@ SCHEDULE = Schedule(
     ),
     launches=launches,
     supports=supports,
-    unread=("window", "dropout"),
+    reads=("causal",),
     rewritten=frozenset({"O", "L", "MAX"}),
     color="#009E73",
     coverage=Coverage(points=KEYS_OUTSIDE, weight=2),

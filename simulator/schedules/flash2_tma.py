@@ -162,7 +162,7 @@ SCHEDULE = Schedule(
     launches=launches,
     supports=supports,
     suited=suited_to_wide_heads,
-    unread=("window", "dropout"),
+    reads=("causal",),
     conflict=conflict,
     coverage=Coverage(points=TILED + SPECIALISED, weight=5),
 )

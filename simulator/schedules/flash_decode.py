@@ -28,7 +28,8 @@ flash_decode_merge:
 | LSE | 0 | 1 |
 
 (Of one split the first launch writes O and LSE, and there is no second. K and V are read once whatever the group: that
-is what packing is for. Keys that a mask hides from all queries are not read.)
+is what packing is for. Keys that a mask hides from all queries are not read. Where sequences differ in length, or lie
+in pages, the first launch is `flash_decode_cache`, which reads TABLE as well: keys of a sequence, and its pages.)
 
 Source: Dao, Haziza, Massa, Sizov, Flash-Decoding for long-context inference (2023): split keys, merge by LSE;
 packing of a group's heads: FlashInfer (Ye et al. 2025), section 3.
@@ -36,13 +37,14 @@ packing of a group's heads: FlashInfer (Ye et al. 2025), section 3.
 
 from ..device.device import Device
 from ..integers import cdiv, next_power_of_two
+from ..launch.cache import cache_tensors
 from ..launch.outline import outline
 from ..launch.program import Launch, Resources, Tensor
 from ..problems.attention import AttentionProblem
 from .config import Config
 from .contract import Schedule, frozen
 from .options import BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, number, tiled
-from .tiles import FP8_P_LOG2, LOG2_E, STATISTIC, key_tensor, padded_head_dim, query_tensor, statistic_tensor
+from .tiles import FP8_P_LOG2, LOG2_E, STATISTIC, padded_head_dim, query_tensor, statistic_tensor
 
 MOST_ROWS = 128
 """Queries of a KV head, all heads of its group together, that are one tile."""
@@ -78,9 +80,10 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
         ),
         Tensor(name="LSE_parts", role="scratch", slabs=kv_slabs * splits, rows=rows, cols=1, dtype=STATISTIC),
     )
-    inputs = (query_tensor(problem), key_tensor(problem, "K"), key_tensor(problem, "V"))
+    cached = problem.page > 0 or bool(problem.lengths)
+    inputs = (query_tensor(problem), *cache_tensors(problem))
     split = Launch(
-        name="flash_decode",
+        name="flash_decode_cache" if cached else "flash_decode",
         grid=(splits, kv_slabs, 1),
         num_warps=config.num_warps,
         num_stages=config.num_stages,
@@ -90,19 +93,24 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
         constants=frozen(
             head_dim=problem.head_dim,
             padded_dim=dim,
+            kv_heads=problem.kv_heads,
             head_group=group,
             tile_rows=max(LEAST_ROWS, next_power_of_two(rows)),
             block_n=config.block_n,
             causal=problem.causal,
             window=problem.window,
-            whole_n=problem.seqlen_k % config.block_n == 0,
+            whole_n=all(length % config.block_n == 0 for length in problem.key_lengths),
             p_log2=FP8_P_LOG2 if problem.dtype == "fp8" else 0,
+            quantised=bool(problem.kv_dtype),
             merged=splits > 1,
+            **({"page": problem.page} if cached else {}),
         ),
         arguments=frozen(
             seqlen_q=problem.seqlen_q,
             seqlen_k=problem.seqlen_k,
             scale_log2=LOG2_E / problem.head_dim**0.5,
+            v_scale=1.0,
+            **({"table_width": inputs[-1].cols} if cached else {}),
         ),
     )
     if splits == 1:
@@ -150,6 +158,7 @@ SCHEDULE = Schedule(
         tiled(NUM_STAGES, 3, 2, 4),
     ),
     launches=launches,
+    reads=("causal", "window", "lengths", "page", "page_order", "kv_dtype"),
     supports=supports,
     suited=suited,
     color="#CC79A7",

@@ -316,7 +316,7 @@ SCHEDULE = Schedule(
     ),
     launches=launches,
     supports=supports,
-    unread=("window", "dropout"),
+    reads=("causal",),
     baseline=True,
     color="#D55E00",
     coverage=Coverage(points=(*PIPELINE, listed("wide")), weight=3),

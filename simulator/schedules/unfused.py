@@ -189,7 +189,7 @@ SCHEDULE = Schedule(
     options=NAIVE.options,
     launches=launches,
     supports=supports,
-    unread=(),
+    reads=("causal", "window", "dropout"),
     peer="eager",
     color="#E69F00",
     coverage=Coverage(points=PIPELINE, weight=3),

@@ -81,6 +81,7 @@ def _launch(launch: Launch) -> Sequence[Any]:
         [launch.dtype, launch.warp_split, dict(launch.constants), dict(launch.arguments)],
         [program.variables, program.item_count, program.period_items, program.sweep_items],
         repr((program.tensors, program.body)),
+        [sha256(tensor.values).hexdigest() for tensor in program.tensors if tensor.values is not None],
         _resources(launch.resources),
     ]
 

@@ -5,7 +5,8 @@ The *two-level model* is that of the papers: SRAM and HBM, with no cache between
 so that a schedule reads from HBM whatever it loads.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 from closed_forms.sizes import (
     compulsory_hbm_bytes,
@@ -17,8 +18,9 @@ from closed_forms.sizes import (
     slabs,
     statistic_bytes,
 )
+from tilesight.simulator.closed_form import training_memory
 from tilesight.simulator.integers import cdiv
-from tilesight.simulator.problems.attention import MAX_SEQLEN, AttentionProblem
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.problems.problem import ReadWrite
 from tilesight.simulator.residency.device_memory import allocated_bytes
 from tilesight.simulator.schedules.tiles import SCORE_PITCH_BYTES
@@ -109,46 +111,6 @@ def flash2_hbm_bytes(problem: AttentionProblem, block_m: int, block_n: int) -> R
     )
 
 
-def flash_block_rows(problem: AttentionProblem, sram_elements: int) -> tuple[int, int]:
-    """Block sizes that FlashAttention-1 derives from the size of SRAM.
-
-    Args:
-        sram_elements: the paper's M, SRAM of one SM in elements (not bytes); at least D.
-
-    Returns:
-        (B_r, B_c), rows of a query and of a key block: min(ceil(M / 4D), D) and ceil(M / 4D).
-
-    Raises:
-        ValueError: SRAM does not hold one row.
-
-    Source: FlashAttention (2022), Algorithm 1, line 1; Theorem 2 assumes D <= M <= N D.
-    """
-    if sram_elements < problem.head_dim:
-        raise ValueError(f"sram_elements = {sram_elements}: must be at least head_dim = {problem.head_dim} (elements)")
-    key_rows = cdiv(sram_elements, 4 * problem.head_dim)
-    return min(key_rows, problem.head_dim), key_rows
-
-
-def flash_io_elements(problem: AttentionProblem, sram_elements: int) -> float:
-    """Growth of FlashAttention-1's traffic, Theta(N^2 D^2 / M), without its constant [elements].
-
-    Args:
-        sram_elements: the paper's M, SRAM of one SM [elements].
-
-    Source: FlashAttention (2022), Theorem 2.
-    """
-    return slabs(problem) * problem.seqlen_q * problem.seqlen_k * problem.head_dim**2 / sram_elements
-
-
-def standard_io_elements(problem: AttentionProblem) -> int:
-    """Growth of standard attention's traffic, Theta(N D + N^2), without its constants [elements].
-
-    Source: FlashAttention (2022), Theorem 2. Where M != N, N D becomes the mean of M D and N D, rounded down.
-    """
-    m, n = problem.seqlen_q, problem.seqlen_k
-    return slabs(problem) * ((m + n) * problem.head_dim // 2 + m * n)
-
-
 def peak_memory_bytes(problem: AttentionProblem, schedule: str) -> int:
     """Most device memory that a schedule holds at once [B].
 
@@ -203,14 +165,7 @@ def longest_seqlen(problem: AttentionProblem, schedule: str, capacity_bytes: int
 
     Source: `peak_memory_bytes`, inverted by bisection.
     """
-    fits, too_long = 0, MAX_SEQLEN + 1
-    while too_long - fits > 1:
-        middle = (fits + too_long) // 2
-        if peak_memory_bytes(replace(problem, seqlen_q=middle, seqlen_k=middle), schedule) <= capacity_bytes:
-            fits = middle
-        else:
-            too_long = middle
-    return fits
+    return training_memory.longest_seqlen(problem, capacity_bytes, partial(peak_memory_bytes, schedule=schedule))
 
 
 def benchmark_flop(problem: AttentionProblem) -> int:

@@ -9,6 +9,12 @@ from closed_forms import papers, sm_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 from support.strategies import read_by
+from tilesight.simulator.closed_form.io_complexity import (
+    flash_block_rows,
+    flash_io_elements,
+    least_io_elements,
+    standard_io_elements,
+)
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import steps, tally
@@ -181,9 +187,9 @@ def test_causal_mask_saves_flash2_almost_half_of_its_key_reads() -> None:
 
 def test_an_a100_gives_flash1_key_blocks_of_384_rows() -> None:
     """192 KiB of SRAM are 98304 fp16 elements; FlashAttention (2022), Algorithm 1, line 1."""
-    assert papers.flash_block_rows(GPT2, 192 * 1024 // 2) == (64, 384)
+    assert flash_block_rows(GPT2, 192 * 1024 // 2) == (64, 384)
     with pytest.raises(ValueError, match=r"sram_elements = 63: must be at least head_dim = 64"):
-        papers.flash_block_rows(GPT2, 63)
+        flash_block_rows(GPT2, 63)
 
 
 @given(st.sampled_from((16, 32, 64, 128, 256)), st.integers(4, 9), st.integers(2, 5))
@@ -192,16 +198,16 @@ def test_flash1_traffic_grows_as_theorem_2_says(head_dim: int, log_rows: int, bl
     rows = 1 << log_rows
     sram = 4 * head_dim * rows
     problem = AttentionProblem(batch=2, heads=3, seqlen_q=rows * blocks, seqlen_k=rows * blocks, head_dim=head_dim)
-    _, key_rows = papers.flash_block_rows(problem, sram)
+    _, key_rows = flash_block_rows(problem, sram)
     moved = papers.flash1_hbm_bytes(problem, key_rows)
     heads, elements = 6, problem.seqlen_q * head_dim
     beside = heads * (2 * elements * 2 + blocks * 4 * problem.seqlen_q * 4)
-    assert moved.total_bytes - beside == 2 * 12 * papers.flash_io_elements(problem, sram)
+    assert moved.total_bytes - beside == 2 * 12 * flash_io_elements(problem, sram)
 
 
 def test_standard_traffic_grows_as_theorem_2_says() -> None:
     """N D + N^2 a head."""
-    assert papers.standard_io_elements(GPT2) == 64 * 16 * (1024 * 64 + 1024**2)
+    assert standard_io_elements(GPT2) == 64 * 16 * (1024 * 64 + 1024**2)
 
 
 @given(st.integers(64, 4096), st.sampled_from((16, 64, 128)), st.integers(1, 8))
@@ -211,7 +217,16 @@ def test_flash1_grows_slower_than_standard_where_sram_exceeds_the_head_dim_squar
     """FlashAttention (2022), below Theorem 2: d^2 is many times smaller than M."""
     problem = AttentionProblem(batch=1, heads=1, seqlen_q=seqlen, seqlen_k=seqlen, head_dim=head_dim)
     sram = head_dim**2 * factor
-    assert papers.flash_io_elements(problem, sram) < papers.standard_io_elements(problem)
+    assert flash_io_elements(problem, sram) < standard_io_elements(problem)
+
+
+@given(problems())
+def test_no_exact_attention_moves_less_than_inputs_and_output(problem: AttentionProblem) -> None:
+    """Proposition 3: with SRAM for all of K, Theorem 2 offers a quarter of that, Theta(N D) too."""
+    least = replace(problem, dtype="fp16")
+    assert papers.compulsory_hbm_bytes(least).total_bytes == 2 * least_io_elements(least)
+    square = replace(least, seqlen_q=problem.seqlen_k, kv_heads=problem.heads)
+    assert 4 * flash_io_elements(square, square.seqlen_k * square.head_dim) == least_io_elements(square)
 
 
 @pytest.mark.parametrize("schedule", FILLS)

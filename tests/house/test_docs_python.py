@@ -9,7 +9,13 @@ from house.farm import ROOT
 
 from tilesight.compiling import why_not
 
-PAGES = {"README.md": "## From Python", "docs/python.md": "# From Python", "docs/resources.md": "## "}
+PAGES = {
+    "README.md": "## From Python",
+    "docs/closed-forms.md": "## Training",
+    "docs/lesson.md": "# Lesson",
+    "docs/python.md": "# From Python",
+    "docs/resources.md": "## ",
+}
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 
 

@@ -35,7 +35,12 @@ COMPUTED = {
         "33.6 MB": "16 * 2 * 2 * 4096 * 64 * 2",
         "1.05 MB": "2 * 4096 * 64 * 2",
     },
-    "docs/lesson.md": {"257 MB": "[125 MB] + [132 MB]"},
+    "docs/lesson.md": {
+        "257 MB": "[125 MB] + [132 MB]",
+        "704 MB": "[336 MB] + [368 MB]",
+        "312 TFLOP/s": "[275 GFLOP] / [881 us]",
+        "61 %": "[191 TFLOP/s] / 312e12",
+    },
     "README.md": {},
 }
 """Page -> number in its prose that no command prints -> how it follows: from `[numbers]` that one does, from the

@@ -55,5 +55,5 @@ SCHEDULE = Schedule(
         WALK,
     ),
     launches=launches,
-    unread=("window", "dropout"),
+    reads=("causal",),
 )

@@ -143,14 +143,14 @@ def problems(draw: st.DrawFn, *, dtypes: tuple[str, ...] = DTYPES, windows: tupl
 
 def windows_of(schedule: Schedule) -> tuple[int, ...]:
     """Windows to try: none, shorter and longer than tiles; none alone where a schedule has no such mask."""
-    takes = any(item.name == "window" for item in schedule.problem.FIELDS) and "window" not in schedule.unread
+    takes = any(item.name == "window" for item in schedule.problem.FIELDS) and "window" in schedule.reads
     return (0, 0, 1, 20, 70) if takes else (0,)
 
 
 def read_by(schedule: Schedule, problem: AttentionProblem) -> AttentionProblem:
     """A problem without what a schedule has none of: a mask, or dropout."""
-    without = problem.ASKS_NOTHING if schedule.problem is not AttentionProblem else schedule.unread
-    return replace(problem, **{name: value for name, value in problem.ASKS_NOTHING.items() if name in without})
+    taken = schedule.reads if schedule.problem is AttentionProblem else ()
+    return replace(problem, **{name: value for name, value in problem.ASKS_NOTHING.items() if name not in taken})
 
 
 @st.composite

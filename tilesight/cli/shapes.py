@@ -3,8 +3,10 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+from ..simulator.problems.lengths import lengths_of
 from ..simulator.problems.problem import Field, Problem
 from ..simulator.schedules.contract import Schedule
 from ..simulator.schedules.registry import all_problems, all_schedules
@@ -19,6 +21,8 @@ LENGTHS = {
     "seqlen_q": "Query length (M).  [default: --seqlen]",
     "seqlen_k": "Key length (N).  [default: --seqlen]",
 }
+KEYS = "lengths"
+"""The option of keys of each sequence; queries are then 1 where nobody says more: the step of a decode."""
 Kind = TypeVar("Kind", bound=Problem)
 
 
@@ -55,6 +59,10 @@ class ShapeOptions(Group):
         values = {item.name: self.values[item.name] for item in kind.FIELDS if item.name in self.values}
         chosen = {name: value for name, value in values.items() if value is not None}
         with bad_input(*values, *LENGTHS):
+            if text := chosen.pop(KEYS, ""):
+                lengths = lengths_of(_text_of(text))
+                chosen |= {KEYS: lengths, "batch": len(lengths)}
+                seqlen_k = max(lengths)
             for item in kind.FIELDS:
                 if item.default is None and chosen.get(item.name, 1) < 1:
                     raise ValueError(f"{item.name} = {chosen[item.name]}: must be an integer of 1 or more")
@@ -81,6 +89,10 @@ class ProblemOptions(ShapeOptions):
         if seqlen is not None and seqlen_q is not None and seqlen_k is not None:
             raise BadInput(f"--seqlen {seqlen}: changes nothing beside --seqlen-q and --seqlen-k; leave it out")
         both = DEFAULT_SEQLEN if seqlen is None else seqlen
+        if self.values.get(KEYS):
+            if seqlen is not None or seqlen_k is not None:
+                raise BadInput(f"--{KEYS}: has the length of all keys; of queries give --seqlen-q")
+            both = 1
         return self.of_lengths(kind, both if seqlen_q is None else seqlen_q, both if seqlen_k is None else seqlen_k)
 
 
@@ -91,10 +103,20 @@ def _annotation(item: Field) -> Any:
         return Annotated[bool, flag(name, text)]
     if isinstance(item.default, float):
         return Annotated[float, option(name, text, item.metavar, number)]
+    if isinstance(item.default, str) and not item.choices:
+        return Annotated[str, option(name, text, item.metavar)]
     if isinstance(item.default, str):
-        return Annotated[str, option(name, text, item.metavar, one_of(*item.choices))]
+        word = one_of(*item.choices)
+        # The parser meets the default, too.
+        return Annotated[str, option(name, text, item.metavar, lambda typed: typed and word(typed))]
     made = option(name, text, item.metavar, whole)
     return Annotated[int | None, made] if item.default is None else Annotated[int, made]
+
+
+def _text_of(given: str) -> str:
+    """What an option says, or what the file holds that it names."""
+    path = Path(given)
+    return path.read_text("utf-8") if path.is_file() else given
 
 
 def _help(item: Field) -> str:
@@ -102,7 +124,7 @@ def _help(item: Field) -> str:
     takers = [
         schedule.name
         for schedule in all_schedules().values()
-        if item.name in schedule.problem.ASKS_NOTHING and item.name not in schedule.unread
+        if item.name in schedule.problem.ASKS_NOTHING and item.name in schedule.reads
     ]
     return f"{item.help.removesuffix('.')} ({takers[0]} only)." if len(takers) == 1 else item.help
 
@@ -111,12 +133,16 @@ def _dashed(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def _field(option_name: str) -> str:
+    return option_name.removeprefix("--").replace("-", "_")
+
+
 def refuse_unread_shape(typed: Given, schedules: Sequence[Schedule]) -> None:
     """See that what is computed depends on every option of the problem. Raises: BadInput: on one it does not."""
 
     def unread(schedule: Schedule) -> set[str]:
         fields = {item.name for item in schedule.problem.FIELDS}
-        return (declared_fields().keys() - fields) | set(schedule.unread)
+        return (declared_fields().keys() - fields) | (schedule.problem.ASKS_NOTHING.keys() - set(schedule.reads))
 
     for schedule in schedules:
         for name, other in schedule.problem.IMPLIED.items():
@@ -125,4 +151,7 @@ def refuse_unread_shape(typed: Given, schedules: Sequence[Schedule]) -> None:
     nowhere = set.intersection(*(unread(schedule) for schedule in schedules))
     options = [_dashed(item.name) for item in _in_order() if item.name in nowhere]
     named = ", ".join(schedule.name for schedule in schedules)
-    refuse_unread(typed, options, f"for schedule{'s' if len(schedules) > 1 else ''} {named}")
+    for name in options:
+        takers = [item.name for item in all_schedules().values() if _field(name) in item.reads]
+        hint = f" ({', '.join(takers)} takes it)" if takers else ""
+        refuse_unread(typed, [name], f"for schedule{'s' if len(schedules) > 1 else ''} {named}{hint}")

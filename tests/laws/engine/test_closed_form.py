@@ -1,12 +1,15 @@
 """The engine against the papers' arithmetic, which it never imports."""
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import pytest
 from closed_forms import papers, sm_bytes
 from hypothesis import given, settings
 from laws.cases import Case, cases
+from tilesight.simulator.closed_form.flash import flash1_forward
+from tilesight.simulator.closed_form.io_complexity import flash_block_rows, flash_io_elements
+from tilesight.simulator.closed_form.passes import hbm_bytes
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.walk import steps
 from tilesight.simulator.problems.attention import AttentionProblem
@@ -23,6 +26,8 @@ FILLS = {
 }
 H200 = load_device("h200")
 GQA = AttentionProblem(batch=2, heads=16, kv_heads=4, seqlen_q=2000, seqlen_k=3000, head_dim=64)
+NO_L2 = replace(H200, l2_bytes=1 << 20, l2_partitions=1, l1_bytes=233472)
+"""As the papers have it: next to nothing between SRAM and device memory."""
 CAUSAL = AttentionProblem(batch=4, heads=16, seqlen_q=4096, seqlen_k=4096, head_dim=128, causal=True)
 
 
@@ -77,8 +82,37 @@ def test_device_memory_reads_are_compulsory_where_all_fits(order: str, stages: i
 def test_flash1_without_an_l2_moves_what_the_paper_says(block_n: int) -> None:
     """With an L2 of next to nothing, device memory reads come to the two-level model, to a few percent."""
     problem = AttentionProblem(batch=4, heads=64, seqlen_q=1024, seqlen_k=1024, head_dim=64)
-    device = replace(H200, l2_bytes=1 << 20, l2_partitions=1, l1_bytes=233472)
     config = Config(block_m=64, block_n=block_n, num_stages=2)
-    seen = simulate(problem, schedule="flash1", config=config, device=device).total
+    seen = simulate(problem, schedule="flash1", config=config, device=NO_L2).total
     paper = papers.flash1_hbm_bytes(problem, block_n)
     assert seen.hbm_read_bytes == pytest.approx(paper.read_bytes, rel=0.05)
+
+
+@cache
+def moved_bytes(schedule: str, seqlen: int, head_dim: int, sram_elements: int) -> int:
+    """Simulated traffic with device memory, both directions, in blocks that SRAM of this size allows [B]."""
+    problem = AttentionProblem(batch=4, heads=64, seqlen_q=seqlen, seqlen_k=seqlen, head_dim=head_dim)
+    block_m, block_n = flash_block_rows(problem, sram_elements)
+    config = Config(block_m=block_m, block_n=block_n, num_stages=1)
+    total = simulate(problem, schedule=schedule, config=config, device=NO_L2).total
+    return total.hbm_read_bytes + total.hbm_write_bytes
+
+
+@pytest.mark.parametrize("head_dim", [32, 64, 128])
+@pytest.mark.parametrize("sram_elements", [1 << 14, 1 << 15])
+def test_simulated_flash1_moves_theorem_2_with_its_constant(head_dim: int, sram_elements: int) -> None:
+    """12 N^2 D^2 / M elements for Q and O; K, V, zeros and statistics, which grow otherwise, are set aside."""
+    problem = AttentionProblem(batch=4, heads=64, seqlen_q=1024, seqlen_k=1024, head_dim=head_dim)
+    _, block_n = flash_block_rows(problem, sram_elements)
+    theorem = 2 * 12 * flash_io_elements(problem, sram_elements)
+    beside = hbm_bytes(problem, flash1_forward(problem, block_n)).total_bytes - theorem
+    assert moved_bytes("flash1", 1024, head_dim, sram_elements) - beside == pytest.approx(theorem, rel=0.05)
+
+
+@pytest.mark.parametrize(("schedule", "by_sram", "by_head_dim"), [("flash1", 1 / 2, 4), ("naive", 1, 1)])
+def test_simulated_traffic_grows_as_theorem_2_says(schedule: str, by_sram: float, by_head_dim: float) -> None:
+    """Twice the SRAM halves flash1's, twice the head dim makes it fourfold; naive's N^2 stays."""
+    base = moved_bytes(schedule, 2048, 32, 1 << 14)
+    assert moved_bytes(schedule, 2048, 32, 1 << 15) / base == pytest.approx(by_sram, rel=0.15)
+    assert moved_bytes(schedule, 2048, 64, 1 << 14) / base == pytest.approx(by_head_dim, rel=0.15)
+    assert moved_bytes(schedule, 1024, 32, 1 << 14) / base == pytest.approx(1 / 4, rel=0.15)

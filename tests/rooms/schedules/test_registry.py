@@ -7,8 +7,16 @@ import pytest
 from tilesight.simulator import schedules
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule, schedule_like
 
-SHARED = ("__init__", "config", "contract", "coverage", "options", "registry", "smaller", "tiles")
-"""What all schedules share."""
+SHARED = (
+    "__init__",
+    "config",
+    "contract",
+    "coverage",
+    "options",
+    "registry",
+    "smaller",
+    "tiles",
+)
 
 
 def test_every_file_is_a_schedule_of_the_same_name() -> None:
