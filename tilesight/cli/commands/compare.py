@@ -12,6 +12,7 @@ from ..configs import ConfigOptions
 from ..given import given as typed_options
 from ..groups import spread
 from ..limit import SimulationLimit, limit_of
+from ..model.options import ModelOptions
 from ..options import MachinesOptions, Schedules, Workers, one_device, workers_given
 from ..output import (
     BadInput,
@@ -39,6 +40,7 @@ def compare(
     *,
     schedule: Schedules = None,
     seqlens: Annotated[str, option("--seqlens", "Lengths of queries and keys.", "INT,...")] = DEFAULT_SEQLENS,
+    model: ModelOptions,
     problem: ShapeOptions,
     config: ConfigOptions,
     machine: MachinesOptions,
@@ -56,7 +58,8 @@ def compare(
     check_outputs(csv=csv, plot=plot)
     lengths, devices = _lengths(seqlens), machine.build()
     one_device(devices, plot=plot)
-    asked = problem.of_lengths(all_problems()[0], lengths[0], lengths[0])
+    shape, of_model = model.fill(problem, all_problems()[0], typed_options(context))
+    asked = shape.of_lengths(all_problems()[0], lengths[0], lengths[0])
     chosen: dict[str, Any] = {**config.chosen()}
     processes, schedules = workers_given(workers), schedule or ["all"]
     from ...simulator.display import render
@@ -85,7 +88,7 @@ def compare(
                 time_limit_s=limit_of(time_limit),
                 **chosen,
             )
-        scalings.append(replace(scaling, device_name=name, notes=(*machine.notes(), *scaling.notes)))
+        scalings.append(replace(scaling, device_name=name, notes=(*of_model, *machine.notes(), *scaling.notes)))
     deliver(
         render.to_json(compare_dict(*scalings))
         if json

@@ -13,6 +13,7 @@ from ..given import given as typed_options
 from ..given import made, refuse_unread
 from ..groups import spread
 from ..limit import ALL_LIMIT_S, limit_of, limit_of_all
+from ..model.options import ModelOptions
 from ..options import (
     DEFAULT_SCHEDULE,
     Compiled,
@@ -50,6 +51,7 @@ def explore(
     context: typer.Context,
     *,
     schedule: Schedules = None,
+    model: ModelOptions,
     problem: ProblemOptions,
     space: SpaceOptions,
     machine: MachinesOptions,
@@ -88,7 +90,9 @@ def explore(
     Repeat --device to compare devices.
     """
     check_outputs(csv=csv, html=html, plot=plot)
-    asked, devices = problem.build(problem_of(_named(schedule))), machine.build()
+    solved = problem_of(_named(schedule))
+    shape, of_model = model.fill(problem, solved, typed_options(context))
+    asked, devices = shape.build(solved), machine.build()
     one_device(devices, html=html, plot=plot)
     if triton_configs is not None:
         one_device(devices, **{"triton-configs": triton_configs})
@@ -96,7 +100,7 @@ def explore(
             raise BadInput(f"--triton-configs = {triton_configs}: must be an integer of 1 or more")
         refuse_unread(typed_options(context), ["--json", "--top"], "with --triton-configs, which prints no table")
     fixed: dict[str, Any] = dict(space.lists())
-    given, notes = resources_given(registers, smem_bytes), machine.notes()
+    given, notes = resources_given(registers, smem_bytes), (*of_model, *machine.notes())
     kind, processes, schedules = cost_given(cost, given, compiled), workers_given(workers), _named(schedule)
     if top is not None and top < 1:
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
