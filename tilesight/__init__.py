@@ -23,6 +23,8 @@ _ROOMS = {
     "diff": "diffing.diff",
     "explore": "simulator.explore.explore",
     "load_device": "simulator.device.device",
+    "load_model": "simulator.models.catalogue",
+    "model_problem": "simulator.models.catalogue",
     "predict": "predicting",
     "prune": "autotuning.autotune",
     "simulate": "simulator.simulate",
@@ -47,6 +49,8 @@ __all__ = [
     "diff",
     "explore",
     "load_device",
+    "load_model",
+    "model_problem",
     "predict",
     "prune",
     "simulate",
@@ -67,6 +71,8 @@ if TYPE_CHECKING:
     from .simulator.explore.explore import explore as explore
     from .simulator.explore.lengths import Scaling as Scaling
     from .simulator.explore.lengths import compare as compare
+    from .simulator.models.catalogue import load_model as load_model
+    from .simulator.models.catalogue import model_problem as model_problem
     from .simulator.prediction.prediction import Prediction as Prediction
     from .simulator.problems.attention import AttentionProblem as AttentionProblem
     from .simulator.problems.softmax import SoftmaxProblem as SoftmaxProblem

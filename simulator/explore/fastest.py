@@ -20,7 +20,7 @@ from ..resolve import ResourcesOf, attempt_launches, default_config
 from ..schedules.config import Config
 from ..schedules.registry import find_schedule
 from .candidate import Candidate, band_of, is_estimated
-from .space import configs_of, schedules_named, those_able
+from .space import configs_of, none_able, schedules_named, those_able
 from .trial import Settings, Trial, memory_reason, predicted, ranking, resolved_as, with_code
 
 SURVEY_SCORES = 1 << 23
@@ -127,6 +127,8 @@ def plan(
     """
     chosen = schedules_named(schedule, type(problem))
     able, left_out = those_able(chosen, problem, compiles)
+    if not able:
+        raise ValueError(none_able(left_out))
     return {
         item.name: [
             Candidate(schedule=item.name, config=config, options=tuple(item.options))

@@ -61,6 +61,16 @@ def those_able(
     return [item for item in chosen if item.name not in left_out], left_out
 
 
+def none_able(left_out: Mapping[str, str]) -> str:
+    """Why none of the schedules can compute a problem, in one line. Args: left_out: by `those_able`."""
+    names: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        names.setdefault(reason, []).append(name)
+    return "; ".join(
+        f"schedule{'s' if len(some) > 1 else ''} {', '.join(some)}: {reason}" for reason, some in names.items()
+    )
+
+
 def options_taken(schedule: Schedule, chosen: Sequence[Schedule], fixed: Mapping[str, Given]) -> dict[str, Given]:
     """Those of the fixed options that a schedule takes, where several were chosen and one of them must.
 

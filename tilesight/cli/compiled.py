@@ -53,6 +53,11 @@ def resources_given(registers: int | None, smem_bytes: int | None) -> dict[str, 
     return {"registers": registers, "smem_bytes": smem_bytes}
 
 
+def compiles(given: dict[str, int | None], cost: str = "compiled") -> bool:
+    """Whether what the library lacks is compiled here. Args: as of `source_of_costs`."""
+    return cost != "tiles" and all(value is None for value in given.values()) and not why_not()
+
+
 def source_of_costs(
     problem: Problem,
     device: Device,

@@ -17,6 +17,7 @@ from .commands.diff import diff
 from .commands.doctor import doctor
 from .commands.explain import explain
 from .commands.explore import explore
+from .commands.model import model
 from .commands.predict import predict
 from .commands.simulate import simulate
 from .commands.tune import tune
@@ -44,6 +45,7 @@ for command, summary in (
     (tune, "Choose the fastest configuration of your kernels, without running them."),
     (explain, "Show where cycles go, by source line: of a configuration, or of your kernels."),
     (compare, "Compare schedules over sequence lengths."),
+    (model, "Say what attention of a model costs, prefill and decode; or list the models."),
     (devices, "List the GPUs, or show every number of one."),
     (doctor, "Check what validate and calibrate need."),
     (calibrate, "Measure this GPU with microbenchmarks; write its device file."),

@@ -9,7 +9,6 @@ from tilesight.simulator.schedules.registry import all_schedules, find_schedule,
 
 SHARED = (
     "__init__",
-    "cache",
     "config",
     "contract",
     "coverage",
@@ -17,7 +16,6 @@ SHARED = (
     "options",
     "registry",
     "smaller",
-    "split_rules",
     "tiles",
 )
 

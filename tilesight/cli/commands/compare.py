@@ -8,11 +8,12 @@ import typer
 
 from ...simulator.problems.attention import MAX_SEQLEN
 from ...simulator.schedules.registry import all_options
-from ..compiled import source_of_costs
+from ..compiled import compiles, source_of_costs
 from ..configs import ConfigOptions
 from ..given import given as typed_options
 from ..groups import spread
 from ..limit import SimulationLimit, limit_of
+from ..model.options import ModelOptions
 from ..options import MachinesOptions, Schedules, Workers, one_device, workers_given
 from ..output import (
     BadInput,
@@ -40,6 +41,7 @@ def compare(
     *,
     schedule: Schedules = None,
     seqlens: Annotated[str, option("--seqlens", "Lengths of queries and keys.", "INT,...")] = DEFAULT_SEQLENS,
+    model: ModelOptions,
     problem: ShapeOptions,
     config: ConfigOptions,
     machine: MachinesOptions,
@@ -58,7 +60,9 @@ def compare(
     lengths, devices = _lengths(seqlens), machine.build()
     one_device(devices, plot=plot)
     schedules = schedule or ["all"]
-    asked = problem.of_lengths(problem.kind(schedules), lengths[0], lengths[0])
+    solved = problem.kind(schedules)
+    shape, of_model = model.fill(problem, solved, typed_options(context))
+    asked = shape.of_lengths(solved, lengths[0], lengths[0])
     chosen: dict[str, Any] = {**config.chosen()}
     processes = workers_given(workers)
     from ...simulator.display import render
@@ -71,7 +75,7 @@ def compare(
     with bad_input("schedule", *all_options()):
         named = schedules_named(schedules, type(asked))
         refuse_unread_shape(typed_options(context), named)
-        plan(asked, schedules, chosen)
+        plan(asked, schedules, chosen, compiles=compiles({}))
     outlined = any(item.outlined and item.why_not(asked) is None for item in named)
     scalings = []
     for name, device in devices.items():
@@ -91,7 +95,7 @@ def compare(
                 time_limit_s=limit_of(time_limit),
                 **chosen,
             )
-        scalings.append(replace(scaling, device_name=name, notes=(*machine.notes(), *scaling.notes)))
+        scalings.append(replace(scaling, device_name=name, notes=(*of_model, *machine.notes(), *scaling.notes)))
     deliver(
         render.to_json(compare_dict(*scalings))
         if json

@@ -13,6 +13,7 @@ from ..given import refuse_unread
 from ..groups import spread
 from ..kernels import TARGET, Partial, simulated
 from ..limit import TimeLimit
+from ..model.options import ModelOptions
 from ..options import MachineOptions, OneSchedule
 from ..output import BadInput, announce_compiler, bad_input, show, text_color, text_width
 from ..parse import flag, one_of, option
@@ -49,6 +50,7 @@ def explain(
     *,
     target: Annotated[str | None, TARGET] = None,
     schedule: OneSchedule = None,
+    model: ModelOptions,
     problem: ProblemOptions,
     config: ConfigOptions,
     machine: ExplainMachine,
@@ -78,7 +80,9 @@ def explain(
         if machine.l2 == "pipeline":
             raise BadInput("--l2 'pipeline': of a schedule must be one of cold, warm")
         (named,) = problem.schedules([schedule] if schedule else None)
-        asked, (name, device) = problem.build(problem.kind([named])), machine.build()
+        solved = problem.kind([named])
+        shape, of_model = model.fill(problem, solved, typed)
+        asked, (name, device) = shape.build(solved), machine.build()
         from ...simulator.schedules.registry import find_schedule
 
         with bad_input("schedule"):
@@ -92,7 +96,7 @@ def explain(
         from ...simulator.simulate import predict
 
         prediction = predict(runs, device, l2=machine.l2 or "cold", overhead=machine.overhead)
-        launches, remarks = runs.launches, (remark,)
+        launches, remarks = runs.launches, (*of_model, remark)
     from ...simulator import explain as door
     from ...simulator.display import render
     from ...simulator.report.explain import explain_text

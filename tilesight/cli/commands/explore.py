@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...simulator.schedules.registry import all_options
-from ..compiled import cost_given, of_use, resources_given, source_of_costs
+from ..compiled import compiles, cost_given, of_use, resources_given, source_of_costs
 from ..configs import SpaceOptions
 from ..given import given as typed_options
 from ..given import made, refuse_unread
 from ..groups import spread
 from ..limit import ALL_LIMIT_S, limit_of, limit_of_all
+from ..model.options import ModelOptions
 from ..options import (
     Compiled,
     Cost,
@@ -48,6 +49,7 @@ def explore(
     context: typer.Context,
     *,
     schedule: Schedules = None,
+    model: ModelOptions,
     problem: ProblemOptions,
     space: SpaceOptions,
     machine: MachinesOptions,
@@ -87,7 +89,9 @@ def explore(
     """
     check_outputs(csv=csv, html=html, plot=plot)
     schedules = problem.schedules(schedule)
-    asked, devices = problem.build(problem.kind(schedules)), machine.build()
+    solved = problem.kind(schedules)
+    shape, of_model = model.fill(problem, solved, typed_options(context))
+    asked, devices = shape.build(solved), machine.build()
     one_device(devices, html=html, plot=plot)
     if triton_configs is not None:
         one_device(devices, **{"triton-configs": triton_configs})
@@ -95,7 +99,7 @@ def explore(
             raise BadInput(f"--triton-configs = {triton_configs}: must be an integer of 1 or more")
         refuse_unread(typed_options(context), ["--json", "--top"], "with --triton-configs, which prints no table")
     fixed: dict[str, Any] = dict(space.lists())
-    given, notes = resources_given(registers, smem_bytes), machine.notes()
+    given, notes = resources_given(registers, smem_bytes), (*of_model, *machine.notes())
     kind, processes = cost_given(cost, given, compiled), workers_given(workers)
     if top is not None and top < 1:
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
@@ -108,7 +112,7 @@ def explore(
 
     with bad_input("schedule", *all_options()):
         refuse_unread_shape(typed_options(context), schedules_named(schedules, type(asked)))
-        door.plan(asked, schedules, fixed, kind)
+        door.plan(asked, schedules, fixed, kind, compiles=compiled or compiles(given, kind))
     settings: dict[str, Any] = {**given, **fixed}
     every = []
     for name, device in devices.items():

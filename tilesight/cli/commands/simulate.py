@@ -12,6 +12,7 @@ from ..given import given as typed_options
 from ..given import refuse_unread
 from ..groups import spread
 from ..limit import SimulationLimit, limited_answer
+from ..model.options import ModelOptions
 from ..options import Compiled, Cost, MachineOptions, OneSchedule, Registers, SmemBytes
 from ..output import BadInput, Output, announce_compiler, bad_input, check_outputs, deliver, say, trace_output
 from ..parse import flag, one_of, option
@@ -23,6 +24,7 @@ def simulate(
     context: typer.Context,
     *,
     schedule: OneSchedule = None,
+    model: ModelOptions,
     problem: ProblemOptions,
     config: ConfigOptions,
     machine: MachineOptions,
@@ -52,10 +54,11 @@ def simulate(
     """Predict one configuration: time, bottleneck, and bytes at every level of memory."""
     check_outputs(trace=trace)
     (named,) = problem.schedules([schedule] if schedule else None)
-    asked, (name, device) = problem.build(problem.kind([named])), machine.build()
+    typed, solved = typed_options(context), problem.kind([named])
+    shape, of_model = model.fill(problem, solved, typed)
+    asked, (name, device) = shape.build(solved), machine.build()
     given = resources_given(registers, smem_bytes)
     kind = cost_given(cost, given, compiled)
-    typed = typed_options(context)
     if not trace:
         refuse_unread(typed, ["--trace-sms"], "without --trace, whose SMs it counts")
     if trace_sms is not None and not 1 <= trace_sms <= device.sms:
@@ -90,6 +93,6 @@ def simulate(
                 f"the trace steps through every CTA and ends at {units.duration(timeline.end_s)}; the figures printed"
                 " extrapolate a steady state, as without --trace; with --full they are those of the trace"
             )
-    notes = (*machine.notes(), *of_use(remarks, prediction.launches), *prediction.notes)
+    notes = (*of_model, *machine.notes(), *of_use(remarks, prediction.launches), *prediction.notes)
     prediction = replace(prediction, device=name, notes=notes)
     deliver(render.to_json(prediction.to_dict()) if json else simulate_text(prediction, device), *outputs)

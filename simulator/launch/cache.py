@@ -4,8 +4,8 @@ import numpy as np
 
 from ..dtypes import DTYPES
 from ..integers import cdiv
-from ..launch.program import Tensor
 from ..problems.attention import AttentionProblem
+from .program import Tensor
 
 SEED = 0
 """Of the order of random pages: a pool in use has them anywhere."""

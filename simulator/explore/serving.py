@@ -1,0 +1,267 @@
+"""Attention of all layers of a model on one of the GPUs that share it: prefill, a step of decoding, and the KV cache.
+
+Prefill is of one sequence, causal, and ranked as `explore` ranks it. A step of decoding is of all sequences; where it
+is not predicted, it takes at least what device memory takes to read their keys and values once.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..arguments import whole
+from ..device.device import Device
+from ..models.model import Layers, Model
+from ..problems.attention import AttentionProblem
+from ..schedules.contract import Schedule
+from ..schedules.registry import all_schedules
+from .candidate import Candidate
+from .explore import Exploration
+from .unlucky import Unlucky, unlucky_shapes
+
+LONG = 4096
+"""Queries that a schedule made for few of them does not take."""
+SCHEMA = "tilesight.model/1"
+Explore = Callable[[AttentionProblem], Exploration]
+ExploreDecode = Callable[[AttentionProblem], Exploration | None]
+"""None where nothing predicts a step of decoding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What a model is asked for, and how it is shared.
+
+    Args:
+        model; tp: GPUs that share its heads; batch: sequences that are decoded together; seqlen: tokens of each.
+
+    Raises:
+        ValueError: a number is not allowed; the text names it.
+    """
+
+    model: Model
+    tp: int = 1
+    batch: int = 1
+    seqlen: int = 8192
+
+    def __post_init__(self) -> None:
+        self.model.shard(self.tp)
+        for name in ("batch", "seqlen"):
+            whole(name, getattr(self, name))
+
+    @property
+    def shard_weight_bytes(self) -> int:
+        """Weights on each GPU, as if all were shared evenly; 0 where they are not known [B]."""
+        return -(-self.model.weight_bytes // self.tp)
+
+    @property
+    def kv_bytes(self) -> int:
+        """KV cache of a sequence on each GPU, all layers [B]."""
+        kinds = self.model.kinds
+        return sum(self.model.count(kind) * self.model.kv_bytes(kind, self.seqlen, self.tp) for kind in kinds)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on the model, and on how it is shared."""
+        copies = self.tp // self.model.kv_heads
+        if copies < 2:
+            return self.model.notes
+        shared = f"{self.tp} GPUs share {self.model.kv_heads} KV heads"
+        return (
+            *self.model.notes,
+            f"{shared}: each is held {copies} times, and the KV cache with it; --tp {self.model.kv_heads} holds one",
+        )
+
+    def sequences_that_fit(self, device: Device) -> int | None:
+        """How many caches device memory holds beside the weights; None where these are not known.
+
+        Activations and the framework take more, so these are the most there can be.
+        """
+        if not self.shard_weight_bytes:
+            return None
+        return max(0, device.hbm_bytes - self.shard_weight_bytes) // self.kv_bytes
+
+    def prefill_problem(self, layers: Layers) -> AttentionProblem:
+        """One layer, one sequence, on one GPU."""
+        return self.model.problem(batch=1, seqlen_q=self.seqlen, seqlen_k=self.seqlen, tp=self.tp, layers=layers)
+
+    def decode_problem(self, layers: Layers) -> AttentionProblem:
+        """One layer, a query of each sequence over the keys that its cache keeps, all of which it sees; on one GPU."""
+        keys = min(self.seqlen, self.model.window_of(layers) or self.seqlen)
+        problem = self.model.problem(batch=self.batch, seqlen_q=1, seqlen_k=keys, tp=self.tp, layers=layers)
+        return problem.but(causal=False, window=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayersAnswer:
+    """Layers of one kind on a device.
+
+    Args:
+        layers: their kind; count: how many.
+        prefill: the ranking of the configurations; best: of them; None where none fits.
+        decode: the same of a step of decoding; None where it is not predicted.
+        decode_bytes: keys and values that it reads in a layer [B].
+        decode_bound_s: the least time that takes [s].
+        unlucky: what is unlucky about the shape of prefill here.
+    """
+
+    layers: Layers
+    count: int
+    prefill: Exploration
+    decode: Exploration | None
+    decode_bytes: int
+    decode_bound_s: float
+    unlucky: tuple[Unlucky, ...]
+
+    @property
+    def best(self) -> Candidate | None:
+        """The fastest configuration of prefill; None where none fits."""
+        return self.prefill.ranked[0] if self.prefill.ranked else None
+
+    @property
+    def prefill_s(self) -> float:
+        """Prefill of a layer [s]; infinite where no configuration fits."""
+        return self.best.costs[0] if self.best else float("inf")
+
+    @property
+    def best_decode(self) -> Candidate | None:
+        """The same of a step of decoding; None where it is not predicted, or none fits."""
+        return self.decode.ranked[0] if self.decode and self.decode.ranked else None
+
+    @property
+    def decode_s(self) -> float:
+        """A step of decoding, a layer: predicted, or at least where it is not [s]."""
+        return self.best_decode.costs[0] if self.best_decode else self.decode_bound_s
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object of these layers in `tilesight model --json`."""
+        best = self.best
+        return {
+            "layers": self.layers,
+            "count": self.count,
+            "prefill": {
+                "problem": self.prefill.problem.to_dict(),
+                "best": best.to_dict() if best else None,
+                "all_layers_s": self.count * self.prefill_s if best else None,
+            },
+            "decode": {
+                "kv_read_bytes": self.decode_bytes,
+                "best": self.best_decode.to_dict() if self.best_decode else None,
+                "time_at_least_s": self.decode_bound_s,
+                "all_layers_s": self.count * self.decode_s,
+            },
+            "unlucky": [item.to_dict() for item in self.unlucky],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingAnswer:
+    """A model on a device. Args: asked; device_name: in the catalogue, or a path; kinds: its layers; notes."""
+
+    asked: Serving
+    device: Device
+    device_name: str
+    kinds: tuple[LayersAnswer, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Why there is no prefill of layers of a kind, a line each."""
+        reasons = [(kind, item.reason) for kind in self.kinds if not kind.best for item in kind.prefill.candidates[:1]]
+        return tuple(f"{self.device_name}: no prefill of {kind.layers} layers: {reason}" for kind, reason in reasons)
+
+    @property
+    def prefill_s(self) -> float:
+        """Attention of the prefill of one sequence, all layers [s]; infinite where a layer does not run."""
+        return sum(kind.count * kind.prefill_s for kind in self.kinds)
+
+    @property
+    def decode_s(self) -> float:
+        """Attention of a step of decoding, all sequences and layers: at least, where a layer's is not predicted [s]."""
+        return sum(kind.count * kind.decode_s for kind in self.kinds)
+
+    @property
+    def decode_is_bound(self) -> bool:
+        """Whether a step of decoding is not predicted, in layers of some kind."""
+        return any(kind.best_decode is None for kind in self.kinds)
+
+    @property
+    def sequences(self) -> int | None:
+        """How many sequences fit beside the weights, at most; None where these are not known."""
+        return self.asked.sequences_that_fit(self.device)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object of this device in `tilesight model --json`."""
+        asked = self.asked
+        return {
+            "device": self.device_name,
+            "hbm_bytes": self.device.hbm_bytes,
+            "weight_bytes": asked.shard_weight_bytes or None,
+            "kv_bytes_per_sequence": asked.kv_bytes,
+            "kv_bytes": asked.batch * asked.kv_bytes,
+            "sequences_at_most": self.sequences,
+            "prefill_s": None if self.prefill_s == float("inf") else self.prefill_s,
+            "decode_s": self.decode_s,
+            "decode_is_bound": self.decode_is_bound,
+            "layers": [kind.to_dict() for kind in self.kinds],
+            "notes": [*self.notes, *self.missing],
+        }
+
+
+def decode_schedules(problem: AttentionProblem) -> list[Schedule]:
+    """The schedules that are made for few queries: they take the problem, but not one of as many as prefill has."""
+    long = problem.but(seqlen_q=LONG, seqlen_k=max(LONG, problem.seqlen_k))
+    return [
+        schedule
+        for schedule in all_schedules().values()
+        if schedule.why_not(problem) is None and schedule.why_not(long) is not None
+    ]
+
+
+def serve(
+    asked: Serving,
+    device: Device,
+    device_name: str,
+    explore: Explore,
+    explore_decode: ExploreDecode,
+    l2: str = "cold",
+    overhead: str = "stream",
+    notes: tuple[str, ...] = (),
+) -> ServingAnswer:
+    """A model on one device.
+
+    Args:
+        explore: ranks the configurations of a prefill on that device; l2, overhead: as it does that.
+        explore_decode: the same of a step of decoding, where something predicts it.
+        notes: remarks on the device.
+    """
+    kinds = []
+    for layers in asked.model.kinds:
+        prefill = explore(asked.prefill_problem(layers))
+        decode_bytes = asked.batch * asked.model.kv_bytes(layers, asked.seqlen, asked.tp)
+        kinds.append(
+            LayersAnswer(
+                layers=layers,
+                count=asked.model.count(layers),
+                prefill=prefill,
+                decode_bytes=decode_bytes,
+                decode=explore_decode(asked.decode_problem(layers)),
+                decode_bound_s=decode_bytes / device.hbm_read_bytes_per_s,
+                unlucky=unlucky_shapes(prefill, device, l2, overhead),
+            )
+        )
+    return ServingAnswer(asked=asked, device=device, device_name=device_name, kinds=tuple(kinds), notes=notes)
+
+
+def serving_dict(answers: Sequence[ServingAnswer]) -> dict[str, Any]:
+    """What `tilesight model --json` prints. Args: answers: one a device, of one question."""
+    asked = answers[0].asked
+    model = asked.model
+    return {
+        "schema": SCHEMA,
+        "model": model.name,
+        "tp": asked.tp,
+        "batch": asked.batch,
+        "seqlen": asked.seqlen,
+        "layers": {kind: model.count(kind) for kind in model.kinds},
+        "devices": [answer.to_dict() for answer in answers],
+        "notes": list(asked.notes),
+    }

@@ -1,0 +1,175 @@
+"""The config.json of a checkpoint -> `Model`.
+
+Keys are those of Hugging Face Transformers, with its defaults where a model type has some of its own. What changes
+attention and is not answered is refused in one line where it changes the shape, and else told in a note.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ..arguments import shown, whole
+from ..dtypes import DTYPES as ELEMENTS
+from .model import Model
+from .weights import weight_bytes
+
+DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+EVERY_GLOBAL = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4, "gpt_oss": 2}
+"""Model type -> every so-manieth layer is global where the file does not say; the others have the window."""
+ALL_LOCAL = ("mistral", "mixtral", "phi3", "starcoder2")
+"""Model types that have the window in all layers."""
+OWN_HEAD_DIM = ("gemma", "gemma2", "gemma3", "gemma3_text", "gpt_oss", "qwen3", "qwen3_moe")
+"""Model types whose head dimension, where the file does not say, is not hidden_size / num_attention_heads."""
+SINKS = ("gpt_oss",)
+UNLIKE_HEADS = ("global_head_dim", "num_global_key_value_heads", "swa_head_dim", "swa_num_attention_heads",
+                "swa_num_key_value_heads")  # fmt: skip
+READ = {
+    "num_attention_heads", "num_key_value_heads", "head_dim", "v_head_dim", "sliding_window", "use_sliding_window",
+    "max_window_layers", "full_attention_interval", "sliding_window_pattern", "_sliding_window_pattern",
+    "attn_logit_softcapping", *UNLIKE_HEADS,
+}  # fmt: skip
+"""Keys about attention that are looked at here."""
+HARMLESS = {
+    "attention_bias", "attention_out_bias", "attention_multiplier", "query_pre_attn_scalar", "final_logit_softcapping",
+    "attn_implementation", "use_attention_bias",
+}  # fmt: skip
+"""Keys about attention that change what is computed before or after it, or by which number scores are scaled."""
+ABOUT_ATTENTION = re.compile(r"attn|attention|window|head|kv_|softcap|sink|alibi")
+
+
+def model_of(config: Mapping[str, Any], name: str) -> Model:
+    """The model that a config.json describes.
+
+    Args:
+        config: its keys; those of its language model may be in `text_config`.
+        name: of the model, for messages.
+
+    Raises:
+        ValueError: a key is missing or not allowed, or asks for an attention that is not answered; the text names it.
+    """
+    nested = config.get("text_config")
+    keys: dict[str, Any] = {**config, **nested} if isinstance(nested, Mapping) else dict(config)
+    _refuse_latent(keys)
+    heads, layers = (_count(keys, key) for key in ("num_attention_heads", "num_hidden_layers"))
+    kv_heads = heads if keys.get("num_key_value_heads") is None else _count(keys, "num_key_value_heads")
+    if heads % kv_heads:
+        raise ValueError(f"num_key_value_heads = {kv_heads}: must divide num_attention_heads = {heads}")
+    head_dim = _head_dim(keys, heads)
+    for key in UNLIKE_HEADS:
+        if keys.get(key) not in (
+            None,
+            0,
+            head_dim if key.endswith("dim") else heads if "attention" in key else kv_heads,
+        ):
+            raise ValueError(f"{key} = {shown(keys[key])}: layers with unlike heads are not answered yet; {BY_HAND}")
+    kinds, notes = _layer_kinds(keys, layers)
+    unanswered = {kind: kinds.count(kind) for kind in kinds if kind not in ("full_attention", "sliding_attention")}
+    notes += [
+        f"{count} of {layers} layers are {kind}, which is not answered: left out" for kind, count in unanswered.items()
+    ]
+    local, full = (kinds.count(f"{kind}_attention") for kind in ("sliding", "full"))
+    if not local + full:
+        raise ValueError(f"layer_types: no layer is full_attention or sliding_attention; {BY_HAND}")
+    dtype, remark = _dtype(keys)
+    return Model(
+        name=name,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        dtype=dtype,
+        global_layers=full,
+        local_layers=local,
+        window=_count(keys, "sliding_window") if local else 0,
+        weight_bytes=weight_bytes(keys, heads, kv_heads, head_dim, ELEMENTS[dtype].size_bytes),
+        notes=(*remark, *notes, *_notes(keys, config)),
+    )
+
+
+BY_HAND = "give --heads, --kv-heads and --head-dim instead"
+
+
+def _refuse_latent(keys: Mapping[str, Any]) -> None:
+    """Raises: ValueError: keys and values are compressed (MLA), or of unlike head dimensions."""
+    rank = keys.get("kv_lora_rank")
+    if rank:
+        heads, value = keys.get("num_attention_heads"), keys.get("v_head_dim")
+        rope = keys.get("qk_rope_head_dim") or 0
+        wide = (keys.get("qk_nope_head_dim") or 0) + rope
+        raise ValueError(
+            f"kv_lora_rank = {rank}: latent attention (MLA) is not answered yet (prefill: {heads} heads of {wide}, V of"
+            f" {value}; decode: latent keys of {rank + rope}, values of {rank}); `tilesight predict` answers of your"
+            f" kernel, and prefill lies between --heads {heads} --causal with --head-dim {value} and {wide}"
+        )
+    if keys.get("v_head_dim") not in (None, keys.get("head_dim")):
+        raise ValueError(
+            f"v_head_dim = {shown(keys['v_head_dim'])}: must be head_dim = {keys.get('head_dim')}; {BY_HAND}"
+        )
+
+
+def _count(keys: Mapping[str, Any], key: str) -> int:
+    """A key that holds a whole number. Raises: ValueError: it is missing, or does not."""
+    if keys.get(key) is None:
+        raise ValueError(f"{key}: is missing; config.json must have it (Transformers writes it with `save_pretrained`)")
+    return whole(key, keys[key])
+
+
+def _head_dim(keys: Mapping[str, Any], heads: int) -> int:
+    if keys.get("head_dim") is None and keys.get("model_type") not in OWN_HEAD_DIM:
+        hidden = _count(keys, "hidden_size")
+        if hidden % heads:
+            raise ValueError(
+                f"hidden_size = {hidden}: must be a multiple of num_attention_heads = {heads}, or give head_dim"
+            )
+        return hidden // heads
+    return _count(keys, "head_dim")
+
+
+def _dtype(keys: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """The element type, and a note where the file has none."""
+    named = keys.get("dtype") or keys.get("torch_dtype")
+    if named is None:
+        return "bf16", ("names no dtype: bf16 is taken; --dtype takes another",)
+    word = str(named).removeprefix("torch.")
+    if word not in DTYPES:
+        raise ValueError(f"dtype = {shown(named)}: must be one of {', '.join(DTYPES)}")
+    return DTYPES[word], ()
+
+
+def _layer_kinds(keys: Mapping[str, Any], layers: int) -> tuple[list[str], list[str]]:
+    """The kind of each layer in the words of `layer_types`, and notes."""
+    kind, given = keys.get("model_type"), keys.get("layer_types")
+    if given is not None:
+        if not isinstance(given, list) or len(given) != layers:
+            raise ValueError(f"layer_types = {shown(given)}: must be a list of num_hidden_layers = {layers} words")
+        return [str(word) for word in given], []
+    if keys.get("full_attention_interval"):
+        interval = whole("full_attention_interval", keys["full_attention_interval"])
+        return ["linear_attention" if place % interval else "full_attention" for place in range(1, layers + 1)], []
+    qwen = str(kind).startswith("qwen")
+    if not keys.get("sliding_window") or keys.get("use_sliding_window", not qwen) is False:
+        return ["full_attention"] * layers, []
+    every = keys.get("sliding_window_pattern") or keys.get("_sliding_window_pattern") or EVERY_GLOBAL.get(str(kind))
+    if every is not None:
+        every = whole("sliding_window_pattern", every)
+        return ["sliding_attention" if place % every else "full_attention" for place in range(1, layers + 1)], []
+    first = min(layers, whole("max_window_layers", keys.get("max_window_layers") or 0, 0)) if qwen else 0
+    notes = [] if qwen or kind in ALL_LOCAL else [f"its window of {keys['sliding_window']} is taken for all layers"]
+    return ["full_attention"] * first + ["sliding_attention"] * (layers - first), notes
+
+
+def _notes(keys: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
+    """What attention has that a problem does not."""
+    notes, named = [], config.get("architectures") or []
+    if named and not any(re.search("CausalLM|ConditionalGeneration|LMHead", str(word)) for word in named):
+        notes.append(f"architectures = {shown(named)}: its mask is taken as causal")
+    if keys.get("model_type") in SINKS:
+        notes.append("attention sinks are left out: a term more in the sum of each row, no bytes to speak of")
+    if keys.get("attn_logit_softcapping"):
+        notes.append(f"attn_logit_softcapping = {keys['attn_logit_softcapping']}: its tanh of each score is left out")
+    if keys.get("attention_dropout"):
+        notes.append(f"attention_dropout = {keys['attention_dropout']}: left out, as it acts in training alone")
+    if isinstance(config.get("vision_config"), Mapping):
+        notes.append("vision_config is left out: the layers are those of text")
+    known = READ | HARMLESS | {"attention_dropout"}
+    strange = [key for key in keys if ABOUT_ATTENTION.search(key) and not key.startswith("_attn") and key not in known]
+    return notes + [f"{key} = {shown(keys[key])} is not looked at" for key in strange if keys[key]]

@@ -1,0 +1,103 @@
+"""What the layers of attention of a model compute, and on one of several GPUs that share its heads.
+
+Tensor parallelism divides query heads over GPUs, and KV heads as far as they go; beyond that each GPU holds a copy,
+as in vLLM (`total_num_kv_heads` of its models).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..arguments import whole
+from ..dtypes import DTYPES
+from ..problems.attention import AttentionProblem
+
+Layers = Literal["global", "local"]
+KINDS: tuple[Layers, ...] = ("global", "local")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A decoder: all its layers of attention are causal, and have the same heads.
+
+    Args:
+        name: in the catalogue, or the path of its config.json.
+        heads, kv_heads: query and KV heads of a layer.
+        head_dim: elements per head.
+        dtype: element type of Q, K, V and O, as of `AttentionProblem`.
+        global_layers: layers in which a query sees all keys up to its own place.
+        local_layers: layers in which it sees the last `window` of them.
+        window: keys; 0 where no layer is local.
+        weight_bytes: of the whole model; 0 where its config.json does not tell [B].
+        notes: what its attention has that a problem does not, a line each.
+    """
+
+    name: str
+    heads: int
+    kv_heads: int
+    head_dim: int
+    dtype: str
+    global_layers: int
+    local_layers: int
+    window: int
+    weight_bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[Layers, ...]:
+        """The kinds of layers that it has, global ones first."""
+        return tuple(kind for kind in KINDS if self.count(kind))
+
+    def count(self, layers: Layers) -> int:
+        """How many layers are of a kind."""
+        return self.global_layers if layers == "global" else self.local_layers
+
+    def window_of(self, layers: Layers) -> int:
+        """Keys that a query sees at most in layers of a kind; 0: all up to its own place."""
+        return self.window if layers == "local" else 0
+
+    def kind(self, layers: str | None = None) -> Layers:
+        """The kind of layers asked for; where none is, the first that it has.
+
+        Raises:
+            ValueError: it has no such layers; the text names `layers`.
+        """
+        for kind in self.kinds:
+            if layers in (None, kind):
+                return kind
+        allowed = " or ".join(self.kinds)
+        raise ValueError(f"layers = {layers!r}: all layers of {self.name} are {allowed}; leave it out")
+
+    def shard(self, tp: int = 1) -> tuple[int, int]:
+        """Query and KV heads of each of `tp` GPUs.
+
+        Raises:
+            ValueError: they cannot be shared so; the text names `tp` and what is allowed.
+        """
+        tp = whole("tp", tp)
+        if self.heads % tp or max(self.kv_heads, tp) % min(self.kv_heads, tp):
+            allowed = [n for n in range(1, self.heads + 1) if self.heads % n == 0]
+            allowed = [n for n in allowed if max(self.kv_heads, n) % min(self.kv_heads, n) == 0]
+            heads = f"{self.heads} heads and {self.kv_heads} KV heads of {self.name}"
+            raise ValueError(f"tp = {tp}: cannot share the {heads}; must be one of {', '.join(map(str, allowed))}")
+        return self.heads // tp, max(1, self.kv_heads // tp)
+
+    def fields(self, layers: str | None = None, tp: int = 1) -> dict[str, Any]:
+        """What it says of a problem, by the fields of `AttentionProblem`. Raises: ValueError: as `kind` and `shard`."""
+        heads, kv_heads = self.shard(tp)
+        shape = {"heads": heads, "kv_heads": kv_heads, "head_dim": self.head_dim, "dtype": self.dtype}
+        return {**shape, "causal": True, "window": self.window_of(self.kind(layers))}
+
+    def kv_bytes(self, layers: Layers, tokens: int, tp: int = 1) -> int:
+        """What one layer of a kind keeps of keys and values of a sequence, on each of `tp` GPUs [B].
+
+        Of a window a layer keeps no more than it.
+        """
+        _, kv_heads = self.shard(tp)
+        kept = min(tokens, self.window_of(layers) or tokens)
+        return 2 * kv_heads * kept * self.head_dim * DTYPES[self.dtype].size_bytes
+
+    def problem(
+        self, *, batch: int, seqlen_q: int, seqlen_k: int, tp: int = 1, layers: str | None = None
+    ) -> AttentionProblem:
+        """The attention of a layer on one GPU. Raises: ValueError: as `fields` and `AttentionProblem`."""
+        return AttentionProblem(batch=batch, seqlen_q=seqlen_q, seqlen_k=seqlen_k, **self.fields(layers, tp))

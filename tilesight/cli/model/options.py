@@ -1,0 +1,92 @@
+"""Options that take the shape of attention from a model: `--model NAME|config.json`, `--tp N`, `--layers KIND`."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, TypeVar
+
+from ...simulator.models.catalogue import load_model, models
+from ...simulator.models.model import KINDS, Model
+from ...simulator.problems.attention import AttentionProblem
+from ...simulator.problems.problem import Problem
+from ..given import Given, refuse_unread
+from ..groups import Group
+from ..output import BadInput, bad_input
+from ..parse import one_of, option
+from ..shapes import ShapeOptions
+
+Shape = TypeVar("Shape", bound=ShapeOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(Group):
+    """The model that heads, head dimension, element type and mask are of."""
+
+    model: Annotated[
+        str | None,
+        option(
+            "--model",
+            "Take heads, head dimension, dtype and mask of a model, e.g. llama-3-70b; or of a path that ends in .json.",
+            "NAME|FILE",
+            words=models,
+        ),
+    ] = None
+    tp: Annotated[int | None, option("--tp", "GPUs that share the heads of --model.  [default: 1]", "N")] = None
+    layers: Annotated[
+        str | None,
+        option(
+            "--layers",
+            "Which layers of --model: with its window, or without.  [default: global]",
+            "|".join(KINDS),
+            one_of(*KINDS),
+        ),
+    ] = None
+
+    def fill(self, problem: Shape, kind: type[Problem], typed: Given) -> tuple[Shape, tuple[str, ...]]:
+        """The options of the problem with those of the model where the user typed none, and remarks on them.
+
+        Raises:
+            BadInput: the model or its share is not known or not answered, or an option changes nothing.
+        """
+        if self.model is None:
+            refuse_unread(typed, ["--tp", "--layers"], "without --model")
+            return problem, ()
+        if not issubclass(kind, AttentionProblem):
+            raise BadInput(f"--model {self.model}: has layers of attention, not of {kind.KIND}; leave it out")
+        refuse_unread(typed, ["--causal"], "with --model, whose attention is causal")
+        model = model_given(self.model, "--")
+        with bad_input("tp", "layers"):
+            fields = model.fields(self.layers, 1 if self.tp is None else self.tp)
+        options = {name: f"--{name.replace('_', '-')}" for name in fields}
+        typed_fields = [name for name, option in options.items() if option in typed]
+        filled = {name: value for name, value in fields.items() if name not in typed_fields}
+        remarks = [
+            f"{options[name]} {problem.values[name]} is yours, where {model.name} has {fields[name] or 'none'}"
+            for name in typed_fields
+        ]
+        notes = (self._said(model), *remarks, *(f"{model.name}: {note}" for note in model.notes))
+        return replace(problem, values={**problem.values, **filled}), notes
+
+    def _said(self, model: Model) -> str:
+        """What the answer is of."""
+        tp, layers = self.tp or 1, model.kind(self.layers)
+        count, total = model.count(layers), model.global_layers + model.local_layers
+        window = f"a window of {model.window}"
+        if count == total:
+            of = f"a layer of {model.name}; all its {total} are alike" + (
+                f", with {window}" if layers == "local" else ""
+            )
+        elif layers == "global":
+            of = f"a global layer of {model.name}: {count} of {total}; --layers local: the others, with {window}"
+        else:
+            of = f"a local layer of {model.name}, with {window}: {count} of {total}; --layers global: the others"
+        if tp == 1:
+            return of
+        heads, kv_heads = model.shard(tp)
+        return f"{of}; {tp} GPUs share its heads: {heads} of {model.heads}, and {kv_heads} of {model.kv_heads} KV heads"
+
+
+def model_given(name: str, before: str = "") -> Model:
+    """The model of that name, or of a config.json. Raises: BadInput: there is none; the text begins with `before`."""
+    try:
+        return load_model(name)
+    except ValueError as error:
+        raise BadInput(f"{before}{error}") from None

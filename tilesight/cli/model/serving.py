@@ -1,0 +1,79 @@
+"""Asks for prefill and decode of a model's layers on a device: what is known from the store, the rest on all cores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...compiling import why_not
+from ...simulator.device.device import Device
+from ...simulator.explore.explore import Exploration, explore
+from ...simulator.explore.serving import Serving, ServingAnswer, decode_schedules, serve
+from ...simulator.problems.attention import AttentionProblem
+from ...simulator.schedules.registry import DEFAULT_SCHEDULE
+from ...simulator.store.pipelines import answers
+from ..compiled import source_of_costs
+from ..limit import limit_of
+from ..output import announce_compiler, progress
+
+NO_RESOURCES: dict[str, int | None] = {"registers": None, "smem_bytes": None}
+DECODE_FIXED = ("num_warps", "num_stages")
+"""Options that decode leaves as its schedule has them, as each of their values is a kernel more to compile."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """How to ask. Args: l2, overhead: of prefill; decode_overhead: of decode; workers: threads; time_limit_s [s]."""
+
+    l2: str
+    overhead: str
+    decode_overhead: str
+    workers: int
+    time_limit_s: float
+
+
+def answer_of(
+    asked: Serving, device: Device, device_name: str, asking: Asking, notes: tuple[str, ...]
+) -> ServingAnswer:
+    """A model on a device.
+
+    Of prefill, what the library of compiled kernels lacks is estimated, and the best compiled where torch and triton
+    are installed. Decode is a lower bound where they are not, and a note says so.
+    """
+
+    def ranked(
+        problem: AttentionProblem, schedules: Sequence[str], overhead: str, compiles: bool, **fixed: Any
+    ) -> Exploration:
+        resources_of, _ = source_of_costs(problem, device, NO_RESOURCES, "compiled", workers=asking.workers)
+        with answers(announce_compiler), progress(f"configurations on {device_name}") as tick:
+            return explore(
+                problem,
+                schedule=schedules,
+                device=device,
+                l2=asking.l2,
+                overhead=overhead,
+                resources_of=resources_of if compiles else None,
+                workers=asking.workers,
+                progress=tick,
+                time_limit_s=asking.time_limit_s,
+                each_limit_s=limit_of(None),
+                **fixed,
+            )
+
+    def prefill(problem: AttentionProblem) -> Exploration:
+        exploration = ranked(problem, [DEFAULT_SCHEDULE], asking.overhead, False)
+        if lack or not exploration.ranked or not exploration.ranked[0].is_estimated:
+            return exploration
+        best = exploration.ranked[0].config_dict()
+        compiled = ranked(problem, [DEFAULT_SCHEDULE], asking.overhead, True, **best)
+        return compiled if compiled.ranked else exploration
+
+    def decode(problem: AttentionProblem) -> Exploration | None:
+        able = decode_schedules(problem)
+        if lack or not able:
+            return None
+        fixed = {name: able[0].options[name].default for name in DECODE_FIXED}
+        return ranked(problem, [schedule.name for schedule in able], asking.decode_overhead, True, **fixed)
+
+    lack = why_not()
+    lacks = (f"decode is a lower bound: to predict it, {lack}",) if lack else ()
+    return serve(asked, device, device_name, prefill, decode, asking.l2, asking.overhead, (*notes, *lacks))
