@@ -74,39 +74,43 @@ def _key_tile(
     first, full_first, full_end, end = query_tiles(key, seqlen_q, seqlen_k, block_m, block_n, causal, whole_n, window)
     dk = tl.zeros((block_n, padded_dim), tl.float32)
     dv = tl.zeros((block_n, padded_dim), tl.float32)
-    for head in tl.range(0, head_group, num_stages=1):
-        slab = kv_slab * head_group + head
-        if causal or not whole_n:
-            dk, dv = _stream(
-                dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, dq_sum_ptr, turn_ptr, slab, key, first, full_first,
-                seqlen_q, seqlen_k, scale_log2, head_dim, padded_dim, block_m, block_n, causal, window, whole_m, True,
-                one_pass, ordered,
-            )  # fmt: skip
+    if causal or not whole_n:
         dk, dv = _stream(
-            dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, dq_sum_ptr, turn_ptr, slab, key, full_first, full_end,
-            seqlen_q, seqlen_k, scale_log2, head_dim, padded_dim, block_m, block_n, causal, window, whole_m, False,
-            one_pass, ordered,
+            dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, dq_sum_ptr, turn_ptr, kv_slab, key, first, full_first,
+            seqlen_q, seqlen_k, scale_log2, head_dim, padded_dim, head_group, block_m, block_n, causal, window,
+            whole_m, True, one_pass, ordered,
         )  # fmt: skip
-        if window:
-            dk, dv = _stream(
-                dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, dq_sum_ptr, turn_ptr, slab, key, full_end, end,
-                seqlen_q, seqlen_k, scale_log2, head_dim, padded_dim, block_m, block_n, causal, window, whole_m, True,
-                one_pass, ordered,
-            )  # fmt: skip
+    dk, dv = _stream(
+        dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, dq_sum_ptr, turn_ptr, kv_slab, key, full_first, full_end,
+        seqlen_q, seqlen_k, scale_log2, head_dim, padded_dim, head_group, block_m, block_n, causal, window,
+        whole_m, False, one_pass, ordered,
+    )  # fmt: skip
+    if window:
+        dk, dv = _stream(
+            dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, dq_sum_ptr, turn_ptr, kv_slab, key, full_end, end,
+            seqlen_q, seqlen_k, scale_log2, head_dim, padded_dim, head_group, block_m, block_n, causal, window,
+            whole_m, True, one_pass, ordered,
+        )  # fmt: skip
     store_rows(dk_ptr, dk * scale, first_key, seqlen_k - key, head_dim, padded_dim, block_n, whole_n)
     store_rows(dv_ptr, dv, first_key, seqlen_k - key, head_dim, padded_dim, block_n, whole_n)
 
 
 @triton.jit
 def _stream(
-    dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, dq_sum_ptr, turn_ptr, slab, key, first, end,
-    seqlen_q, seqlen_k, scale_log2, head_dim: tl.constexpr, padded_dim: tl.constexpr, block_m: tl.constexpr,
-    block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr, whole_m: tl.constexpr, masked: tl.constexpr,
-    one_pass: tl.constexpr, ordered: tl.constexpr,
+    dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, dq_sum_ptr, turn_ptr, kv_slab, key, first, end,
+    seqlen_q, seqlen_k, scale_log2, head_dim: tl.constexpr, padded_dim: tl.constexpr, head_group: tl.constexpr,
+    block_m: tl.constexpr, block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr,
+    whole_m: tl.constexpr, masked: tl.constexpr, one_pass: tl.constexpr, ordered: tl.constexpr,
 ):  # fmt: skip
-    """Query tiles from `first` to `end` of one head: dV += P^T dO, dK += dS^T Q, and dQ += dS K in one pass."""
+    """Query tiles from `first` to `end` of a group: dV += P^T dO, dK += dS^T Q, and dQ += dS K in one pass."""
     rows, keys = tl.arange(0, block_m), key + tl.arange(0, block_n)
-    for q_tile in tl.range(first, end):
+    # One loop over heads and their query tiles, so that loads run ahead across heads.
+    tiles = tl.maximum(end - first, 1)
+    for item in tl.range(0, head_group * (end - first)):
+        if head_group == 1:
+            slab, q_tile = kv_slab, first + item
+        else:
+            slab, q_tile = kv_slab * head_group + item // tiles, first + item % tiles
         row = q_tile * block_m
         first_row, left = slab.to(tl.int64) * seqlen_q + row, seqlen_q - row
         q = load_rows(q_ptr, first_row, left, head_dim, padded_dim, block_m, whole_m)

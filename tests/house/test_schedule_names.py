@@ -10,8 +10,8 @@ from house import farm
 from tilesight.simulator.schedules.registry import all_schedules
 
 ROOMS = ("simulator", "kernels", "validate", "tilesight")
-FILES = ("simulator/schedules/{}.py", "kernels/{}.py")
-"""The two files of a schedule."""
+FILES = ("simulator/schedules/{}.py", "simulator/schedules/backward/{}.py", "kernels/{}.py")
+"""The files of a schedule."""
 ALLOWED = {"simulator/schedules/registry.py": "DEFAULT_SCHEDULE"}
 """File -> the constant that holds the default."""
 

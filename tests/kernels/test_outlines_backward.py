@@ -25,10 +25,10 @@ import tilesight
 H100 = load_device("h100")
 SMALL = AttentionBackwardProblem(batch=1, heads=4, kv_heads=2, seqlen_q=256, seqlen_k=384, head_dim=64)
 LONG = AttentionBackwardProblem(batch=4, heads=16, seqlen_q=4096, seqlen_k=4096, head_dim=64)
-TWO, ONE, FIXED = {"form": "two_kernels"}, {"form": "one_pass"}, {"form": "one_pass", "deterministic": 1}
+SPLIT, FUSED, FIXED = {"form": "two_kernels"}, {"form": "one_pass"}, {"form": "one_pass", "deterministic": 1}
 PIPELINES = (
-    ("flash_backward", TWO),
-    ("flash_backward", ONE),
+    ("flash_backward", SPLIT),
+    ("flash_backward", FUSED),
     ("flash_backward", FIXED),
     ("naive_backward", {"recomputed": 1}),
 )
@@ -91,7 +91,7 @@ def test_the_tables_of_the_docstring_are_true(schedule: str, options: dict[str, 
 def test_a_mask_skips_the_tiles_that_nobody_sees(window: int) -> None:
     """Pairs of tiles with a score that is seen, counted one by one: so often come Q, dO and additions to dQ."""
     problem = replace(SMALL, causal=True, window=window)
-    launches = followed(problem, "flash_backward", **ONE, block_m=64, block_n=64)
+    launches = followed(problem, "flash_backward", **FUSED, block_m=64, block_n=64, num_stages=1)
     place, key = np.arange(256)[:, None] + 384 - 256, np.arange(384)[None, :]
     seen = (key <= place) & ((key > place - window) | (window == 0))
     pairs = int(seen.reshape(4, 64, 6, 64).any(axis=(1, 3)).sum())
@@ -99,6 +99,13 @@ def test_a_mask_skips_the_tiles_that_nobody_sees(window: int) -> None:
     tile_bytes = 64 * 64 * 2
     assert exact.load_bytes["Q"] == exact.load_bytes["dO"] == 4 * pairs * tile_bytes
     assert exact.store_bytes["dQ_sum"] == 2 * 4 * pairs * tile_bytes
+
+
+def test_causal_tiles_of_grouped_heads_are_followed_to_the_byte() -> None:
+    """Of 4 heads that share keys: 16 tiles see 16, 15, ... query tiles each; no piece is left out."""
+    problem = replace(SMALL, batch=4, heads=32, kv_heads=8, seqlen_q=1024, seqlen_k=1024, causal=True)
+    exact = tally(followed(problem, "flash_backward", **SPLIT, block_m=64, block_n=64)[1].program)
+    assert exact.load_bytes["Q"] == exact.load_bytes["dO"] == 4 * 32 * (16 * 17 // 2) * 64 * 64 * 2
 
 
 @pytest.mark.parametrize(("form", "products"), [("two_kernels", 7), ("one_pass", 5)])
