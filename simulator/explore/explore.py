@@ -32,6 +32,7 @@ from .candidate import Candidate, broken_notes, mark_like_best, mark_pareto
 from .crowded import crowded_notes
 from .fastest import survey_problem
 from .ranking import ranking_columns, ranking_rows, short_text
+from .rules import rule_notes
 from .space import Options, configs_of, schedules_named, those_able, unlike
 from .trial import Settings, Trial, answer_known, candidate_of, rank_of, ranking, tried, with_launches, with_resources
 from .triton_configs import triton_configs_text
@@ -233,9 +234,13 @@ def explore(
     candidates = mark_like_best(mark_pareto(sorted((trial.candidate for trial in done), key=rank_of)))
     fitting = [item for item in candidates if item.fits]
     estimated, noted_rows = _cost_notes(candidates)
-    place, crowded = crowded_notes(
-        fitting, gpu, lambda other: tried(problem, gpu, settings, Trial(candidate=other)).candidate
-    )
+
+    def other_one(other: Candidate) -> Candidate:
+        trial = with_launches(Trial(candidate=other), problem, gpu)
+        trial = with_resources([trial], resources_of)[0] if resources_of else trial
+        return tried(problem, gpu, settings, trial).candidate
+
+    place, crowded = crowded_notes(fitting, gpu, other_one)
     return Exploration(
         problem=problem,
         device=gpu,
@@ -247,6 +252,7 @@ def explore(
             *broken_notes(candidates),
             *estimated,
             *(note for best in fitting[:1] for note in _tile_notes(done, best, gpu)),
+            *(note for best in fitting[:1] for note in rule_notes(best, problem, gpu, other_one)),
             *crowded,
         ),
         noted_rows=noted_rows | dict.fromkeys(crowded, place),

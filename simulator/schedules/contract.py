@@ -46,6 +46,8 @@ class Schedule:
             fused kernel); empty where it has no such kernels, or another schedule is nearer to them.
         color: in pictures, as `#rrggbb`; one of a palette where empty.
         coverage: which points `validate` measures of it.
+        rules: of other programs, by name -> the options that each would choose. Called with problem, configuration,
+            device, and the CTAs that an SM holds of the first launch.
         outlined: whether its launches are outlines (`launch.outline`), predicted only where they are compiled.
     """
 
@@ -65,6 +67,7 @@ class Schedule:
     color: str = ""
     coverage: Coverage = USUAL_COVERAGE
     outlined: bool = False
+    rules: Callable[[Any, Config, Device, int], Mapping[str, Mapping[str, Value]]] = lambda *asked: {}
 
     def __post_init__(self) -> None:
         build = self.launches

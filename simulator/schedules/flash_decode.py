@@ -40,6 +40,13 @@ from ..integers import cdiv, next_power_of_two
 from ..launch.cache import cache_tensors
 from ..launch.outline import outline
 from ..launch.program import Launch, Resources, Tensor
+from ..launch.split_rules import (
+    Decode,
+    flash_attention_3_splits,
+    flashinfer_splits,
+    sglang_triton_splits,
+    vllm_triton_splits,
+)
 from ..problems.attention import AttentionProblem
 from .config import Config
 from .contract import Schedule, frozen
@@ -55,6 +62,10 @@ MERGED_ELEMENTS = 1024
 """Elements of the splits' outputs that a warp of the merging kernel holds."""
 UNKNOWN = Resources(registers_per_thread=32, smem_bytes_per_cta=0)
 """Of an outline, until it is compiled."""
+FLASH_ATTENTION_TILE = (128, 176)
+"""Rows and keys of FlashAttention-3's tile for heads of 128 (hopper/tile_size.h)."""
+USUAL_PAGE = 16
+"""Keys of a page where a problem has none: what vLLM takes by default."""
 SPLITS = number(
     "splits",
     "CTAs among which the keys of a KV head are split.",
@@ -147,6 +158,30 @@ def suited(problem: AttentionProblem, device: Device) -> dict[str, Value]:
     return {"splits": max(1, min(wanted, tiles // 4, MOST_SPLITS))}
 
 
+def rules(problem: AttentionProblem, config: Config, device: Device, ctas_per_sm: int) -> dict[str, dict[str, Value]]:
+    """Splits by the rules of four engines, for sequences of one length (`launch.split_rules`)."""
+    if problem.lengths:
+        return {}
+    decode = Decode(
+        batch=problem.batch,
+        kv_heads=problem.kv_heads,
+        rows=problem.head_group * problem.seqlen_q,
+        seqlen_k=problem.seqlen_k,
+        sms=device.sms,
+    )
+    block_m, block_n = FLASH_ATTENTION_TILE
+    row_bytes = 2 * problem.head_dim * problem.kv_element.size_bytes
+    counts = {
+        "FlashAttention-3": flash_attention_3_splits(
+            decode, block_m=block_m, block_n=block_n, kv_row_bytes=row_bytes, causal=problem.causal
+        ),
+        "vLLM Triton": vllm_triton_splits(decode, seqlen_q=problem.seqlen_q),
+        "SGLang Triton": sglang_triton_splits(decode),
+        "FlashInfer": flashinfer_splits(decode, ctas_per_sm=ctas_per_sm, page_size=problem.page or USUAL_PAGE),
+    }
+    return {rule: {"splits": min(splits, cdiv(problem.seqlen_k, config.block_n))} for rule, splits in counts.items()}
+
+
 SCHEDULE = Schedule(
     name="flash_decode",
     summary="Flash-Decoding: heads of a group are rows of a tile, keys split among CTAs, merged by LSE",
@@ -161,6 +196,7 @@ SCHEDULE = Schedule(
     reads=("causal", "window", "lengths", "page", "page_order", "kv_dtype"),
     supports=supports,
     suited=suited,
+    rules=rules,
     color="#CC79A7",
     outlined=True,
 )

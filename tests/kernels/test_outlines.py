@@ -103,3 +103,18 @@ def test_tensors_of_all_outlines_have_numbers_of_their_own() -> None:
     }
     assert len(names) > 5
     assert len(set(names.values())) == len(names)
+
+
+def test_explore_says_what_the_rules_of_other_programs_cost() -> None:
+    """SGLang's cap of eight leaves most SMs without a CTA, so it cannot be near the best of one sequence."""
+    problem = replace(LONG, batch=1)
+    chosen = {"block_n": 128, "num_stages": 2, "splits": (8, 32)}
+    explored = tilesight.explore(
+        problem, schedule="flash_decode", resources_of=tilesight.compiler(problem), overhead="graph", **chosen
+    )
+    (note,) = (note for note in explored.notes if note.startswith("by the rules of other programs"))
+    slower = float(note.partition("SGLang Triton splits 8 (")[2].partition("x)")[0])
+    times = {item.config.splits: item.prediction.time_s for item in explored.ranked if item.prediction}
+    assert explored.ranked[0].config.splits == 32
+    assert slower == round(times[8] / times[32], 2) > 1.3
+    assert all(rule in note for rule in ("FlashAttention-3", "vLLM Triton", "FlashInfer"))

@@ -1,7 +1,7 @@
 """Rules for splits of a decode, against values that sources and reports state, or worked out from them by hand."""
 
 import pytest
-from tilesight.simulator.closed_form.split_rules import (
+from tilesight.simulator.launch.split_rules import (
     Decode,
     flash_attention_3_splits,
     flashinfer_splits,
