@@ -188,8 +188,9 @@ def explore(
             what `simulate` knows of them.
         workers: threads at most; one per core where None.
         progress: called with (configurations done, configurations in all).
-        time_limit_s: that all may take together. Where one of them says that they take longer, those that are best at
-            a short length come first, and those for which no time is left are left out [s].
+        time_limit_s: that all may take together, once kernels are compiled. Where one of them says that they take
+            longer, those that are best at a short length come first, and those for which no time is left are left
+            out [s].
         each_limit_s: that one may take [s].
         fixed: options of the configuration with the value, or values, to look at, e.g. `block_m=(64, 128)`.
 
@@ -206,6 +207,11 @@ def explore(
     gpu, name = found_device(device)
     source = cost if registers is None and smem_bytes is None else "tiles"
     jobs, left_out = plan(problem, schedule, fixed, source, compiles=resources_of is not None)
+    trials = [with_launches(Trial(candidate=job), problem, gpu) for job in jobs]
+    baselines = _baselines(problem, schedules_named(schedule, type(problem))[0], gpu, cost)
+    if resources_of:
+        both = with_resources([*baselines, *trials], resources_of)
+        baselines, trials = both[: len(baselines)], both[len(baselines) :]
     until_s = working_s() + time_limit_s
     settings = Settings(
         l2=l2,
@@ -217,11 +223,6 @@ def explore(
         limit_s=each_limit_s,
         until_s=until_s,
     )
-    trials = [with_launches(Trial(candidate=job), problem, gpu) for job in jobs]
-    baselines = _baselines(problem, schedules_named(schedule, type(problem))[0], gpu, cost)
-    if resources_of:
-        both = with_resources([*baselines, *trials], resources_of)
-        baselines, trials = both[: len(baselines)], both[len(baselines) :]
     left_s = until_s - working_s()
     if time_limit_s < inf and takes_longer(left_s, problem, gpu, trials, settings, workers):
         survey = replace(settings, until_s=until_s - (1.0 - SURVEY_FRACTION) * left_s)

@@ -32,6 +32,7 @@ class Serving:
 
     Args:
         model; tp: GPUs that share its heads; batch: sequences that are decoded together; seqlen: tokens of each.
+        kv_dtype: element type of the KV cache, where it is not the model's: as of `AttentionProblem`.
 
     Raises:
         ValueError: a number is not allowed; the text names it.
@@ -41,6 +42,7 @@ class Serving:
     tp: int = 1
     batch: int = 1
     seqlen: int = 8192
+    kv_dtype: str = ""
 
     def __post_init__(self) -> None:
         self.model.shard(self.tp)
@@ -55,8 +57,11 @@ class Serving:
     @property
     def kv_bytes(self) -> int:
         """KV cache of a sequence on each GPU, all layers [B]."""
-        kinds = self.model.kinds
-        return sum(self.model.count(kind) * self.model.kv_bytes(kind, self.seqlen, self.tp) for kind in kinds)
+        return sum(self.model.count(kind) * self.kv_bytes_of(kind) for kind in self.model.kinds)
+
+    def kv_bytes_of(self, layers: Layers) -> int:
+        """The same of one layer of a kind [B]."""
+        return self.model.kv_bytes(layers, self.seqlen, self.tp, self.kv_dtype)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -87,7 +92,7 @@ class Serving:
         """One layer, a query of each sequence over the keys that its cache keeps, all of which it sees; on one GPU."""
         keys = min(self.seqlen, self.model.window_of(layers) or self.seqlen)
         problem = self.model.problem(batch=self.batch, seqlen_q=1, seqlen_k=keys, tp=self.tp, layers=layers)
-        return problem.but(causal=False, window=0)
+        return problem.but(causal=False, window=0, kv_dtype=self.kv_dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +241,7 @@ def serve(
     kinds = []
     for layers in asked.model.kinds:
         prefill = explore(asked.prefill_problem(layers))
-        decode_bytes = asked.batch * asked.model.kv_bytes(layers, asked.seqlen, asked.tp)
+        decode_bytes = asked.batch * asked.kv_bytes_of(layers)
         kinds.append(
             LayersAnswer(
                 layers=layers,
@@ -261,6 +266,7 @@ def serving_dict(answers: Sequence[ServingAnswer]) -> dict[str, Any]:
         "tp": asked.tp,
         "batch": asked.batch,
         "seqlen": asked.seqlen,
+        "kv_dtype": asked.kv_dtype or model.dtype,
         "layers": {kind: model.count(kind) for kind in model.kinds},
         "devices": [answer.to_dict() for answer in answers],
         "notes": list(asked.notes),

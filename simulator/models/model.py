@@ -87,14 +87,14 @@ class Model:
         shape = {"heads": heads, "kv_heads": kv_heads, "head_dim": self.head_dim, "dtype": self.dtype}
         return {**shape, "causal": True, "window": self.window_of(self.kind(layers))}
 
-    def kv_bytes(self, layers: Layers, tokens: int, tp: int = 1) -> int:
+    def kv_bytes(self, layers: Layers, tokens: int, tp: int = 1, kv_dtype: str = "") -> int:
         """What one layer of a kind keeps of keys and values of a sequence, on each of `tp` GPUs [B].
 
-        Of a window a layer keeps no more than it.
+        Of a window a layer keeps no more than it. Args: kv_dtype: element type of the cache, where it has its own.
         """
         _, kv_heads = self.shard(tp)
         kept = min(tokens, self.window_of(layers) or tokens)
-        return 2 * kv_heads * kept * self.head_dim * DTYPES[self.dtype].size_bytes
+        return 2 * kv_heads * kept * self.head_dim * DTYPES[kv_dtype or self.dtype].size_bytes
 
     def problem(
         self, *, batch: int, seqlen_q: int, seqlen_k: int, tp: int = 1, layers: str | None = None

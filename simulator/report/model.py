@@ -78,7 +78,8 @@ def serving_text(answers: Sequence[ServingAnswer], width: int = 120, color: bool
         f"{plural(heads, 'head')}, {plural(kv_heads, 'KV head')}"
     )  # fmt: skip
     share = f" on each of {asked.tp} GPUs" if asked.tp > 1 else ""
-    lines = [f"{model.name}{share}: {of}, D={model.head_dim} {model.dtype}; layers: {_layers(model)}"]
+    cache = f", KV cache {asked.kv_dtype}" if asked.kv_dtype else ""
+    lines = [f"{model.name}{share}: {of}, D={model.head_dim} {model.dtype}{cache}; layers: {_layers(model)}"]
     lines += [f"Note: {note}" for note in asked.notes]
     lines += [f"Note: {note}" for answer in answers for note in (*answer.notes, *answer.missing)]
     lines = list(dict.fromkeys(lines))

@@ -144,8 +144,10 @@ def supports(problem: AttentionProblem) -> str | None:
     """Only few queries: with more, tiles of them share K and V, which is what the other schedules are for."""
     rows = problem.head_group * problem.seqlen_q
     if rows > MOST_ROWS:
-        heads = f"{problem.head_group} heads x {problem.seqlen_q}"
-        return f"{rows} queries of a KV head ({heads}): at most {MOST_ROWS} are rows of the one tile that it has"
+        return (
+            f"{rows} queries of a KV head (heads of a group x seqlen_q): at most {MOST_ROWS} are rows of its one tile;"
+            " a decode step has seqlen_q = 1"
+        )
     return None
 
 

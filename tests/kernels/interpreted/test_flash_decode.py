@@ -48,7 +48,7 @@ def test_queries_that_see_no_key_give_zero_and_minus_infinity() -> None:
 def test_what_is_beyond_a_tile_of_queries_or_a_split_a_tile_is_refused_in_one_line() -> None:
     """129 rows; three splits of two tiles."""
     problem = AttentionProblem(batch=1, heads=3, kv_heads=1, seqlen_q=43, seqlen_k=32, head_dim=32)
-    with pytest.raises(ValueError, match=r"129 queries of a KV head \(3 heads x 43\): at most 128"):
+    with pytest.raises(ValueError, match=r"129 queries of a KV head .*: at most 128"):
         right("flash_decode", problem, Config())
     with pytest.raises(ValueError, match="splits = 3: 32 keys are 2 tiles of 16"):
         right("flash_decode", replace(problem, seqlen_q=1), Config(splits=3, block_n=16))

@@ -79,14 +79,15 @@ def test_a_model_is_answered_on_several_devices(capsys: pytest.CaptureFixture[st
 
 
 def test_a_cache_of_another_type_is_half_as_large(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--dtype fp8` is of keys and values, not of the weights; the answer says whose it is."""
+    """`--kv-dtype` is of keys and values, not of the weights, nor of what prefill computes with."""
     answers = []
-    for dtype in ("bf16", "fp8"):
-        assert main(["model", "qwen-2.5-7b", "--tp", "4", "--seqlen", "128", "--dtype", dtype, "--json"]) == 0
-        (answer,) = json.loads(capsys.readouterr().out)["devices"]
-        assert answer["notes"][0] == f"--dtype {dtype} is yours, where qwen-2.5-7b has bf16"
-        answers.append((answer["kv_bytes_per_sequence"], answer["weight_bytes"]))
-    assert answers[0] == (2 * answers[1][0], answers[1][1])
+    for options in ((), ("--kv-dtype", "fp8")):
+        assert main(["model", "qwen-2.5-7b", "--tp", "4", "--seqlen", "128", *options, "--json"]) == 0
+        (answers_of,) = json.loads(capsys.readouterr().out)["devices"]
+        answers.append(answers_of)
+    wide, narrow = answers
+    assert wide["kv_bytes_per_sequence"] == 2 * narrow["kv_bytes_per_sequence"]
+    assert (wide["weight_bytes"], wide["prefill_s"]) == (narrow["weight_bytes"], narrow["prefill_s"])
 
 
 def test_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,6 +105,7 @@ def test_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (("llama-3-70b", "--tp", "3"), "--tp = 3: cannot share"),
         (("llama-3-70b", "--batch", "0"), "--batch = 0: must be an integer of 1 or more"),
         (("llama-3-70b", "--seqlen", "99999999"), "--seqlen = 99999999: must be at most"),
+        (("llama-3-8b", "--kv-dtype", "int8"), "'int8' must be one of fp8, i8"),
         (("llama-4",), "tilesight: model 'llama-4' is unknown: did you mean"),
         (("--tp", "8"), "--tp 8: changes nothing without a model"),
     ],

@@ -25,6 +25,7 @@ def test_the_kv_cache_is_layers_times_bytes() -> None:
     asked = Serving(model=load_model("gemma-3-27b"), tp=4, batch=3, seqlen=8192)
     assert asked.kv_bytes == 2 * 4 * 128 * 2 * (10 * 8192 + 52 * 1024)
     assert Serving(model=load_model("llama-3-70b"), tp=8, seqlen=8192).kv_bytes == 80 * 2 * 8192 * 128 * 2
+    assert replace(asked, kv_dtype="i8").kv_bytes == asked.kv_bytes // 2
 
 
 def test_sequences_fit_beside_the_weights() -> None:

@@ -71,8 +71,8 @@ def explore(
         float | None,
         option(
             "--time-limit",
-            "What all may take together. Where that is too short, those that are best at a short length come first, and"
-            f" what no time is left for is left out.  [default: {ALL_LIMIT_S:g}]",
+            "What all may take together, once compiled. Where that is too short, those that are best at a short length"
+            f" come first, and what no time is left for is left out.  [default: {ALL_LIMIT_S:g}]",
             "SECONDS",
             number,
         ),

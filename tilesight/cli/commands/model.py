@@ -1,12 +1,11 @@
 """`tilesight model`: attention of all layers of a model, prefill and decode, on one GPU or several."""
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from ...simulator.dtypes import OPERANDS
 from ...simulator.models.catalogue import every_model, models
+from ...simulator.problems.attention import KV_DTYPES
 from ..given import given as typed_options
 from ..given import refuse_unread
 from ..groups import spread
@@ -34,15 +33,15 @@ def model(
     tp: Annotated[int, option("--tp", "GPUs that share the heads.", "N")] = 1,
     batch: Annotated[int, option("--batch", "Sequences that are decoded together.")] = 16,
     seqlen: Annotated[int, option("--seqlen", "Tokens of each.")] = 8192,
-    dtype: Annotated[
-        str | None,
+    kv_dtype: Annotated[
+        str,
         option(
-            "--dtype",
-            "Element type of Q, K and V, and so of the KV cache.  [default: the model's]",
-            "|".join(OPERANDS),
-            one_of(*OPERANDS),
+            "--kv-dtype",
+            "Element type of the KV cache.  [default: the model's]",
+            "|".join(KV_DTYPES),
+            lambda typed: typed and one_of(*KV_DTYPES)(typed),  # it meets the default, too
         ),
-    ] = None,
+    ] = "",
     machine: MachinesOptions,
     workers: Workers = None,
     time_limit: Annotated[
@@ -73,14 +72,11 @@ def model(
     from ..model.serving import Asking, answer_of
 
     loaded, devices, processes = model_given(name), machine.build(), workers_given(workers)
-    notes = machine.notes()
-    if dtype:
-        notes = (f"--dtype {dtype} is yours, where {loaded.name} has {loaded.dtype}", *notes)
-        loaded = replace(loaded, dtype=dtype)
-    with bad_input("tp", "batch", "seqlen"):
-        asked = Serving(model=loaded, tp=tp, batch=batch, seqlen=seqlen)
+    with bad_input("tp", "batch", "seqlen", "kv_dtype"):
+        asked = Serving(model=loaded, tp=tp, batch=batch, seqlen=seqlen, kv_dtype=kv_dtype)
         for kind in loaded.kinds:
             asked.prefill_problem(kind)
+            asked.decode_problem(kind)
     asking = Asking(
         l2=machine.l2,
         overhead=machine.overhead,
@@ -88,5 +84,6 @@ def model(
         workers=processes,
         time_limit_s=limit_of_all(time_limit),
     )
+    notes = machine.notes()
     answers = [answer_of(asked, device, device_name, asking, notes) for device_name, device in devices.items()]
     show(render.to_json(serving_dict(answers)) if json else serving_text(answers, text_width(), text_color()))
