@@ -133,8 +133,9 @@ class Problem(ABC):
         return replace(self, **changed)  # type: ignore[type-var]
 
     def to_dict(self) -> dict[str, Any]:
-        """The problem's object in JSON."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
+        """The problem's object in JSON, which has lists and no tuples."""
+        fields = asdict(self)  # type: ignore[call-overload]
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 def unlike(solved: type[Problem], problem: object) -> str:

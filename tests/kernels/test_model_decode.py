@@ -3,8 +3,11 @@
 import json
 
 import pytest
+from tilesight.kernels.launch.availability import missing_package
 
 from tilesight.cli.main import main
+
+pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
 
 
 def test_decode_is_predicted_where_kernels_can_be_compiled(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from schedules import contract
+from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.outline import is_outline, storage_of
 from tilesight.simulator.launch.program import Launch
@@ -16,6 +17,8 @@ from tilesight.simulator.schedules.registry import all_schedules
 from tilesight.simulator.simulate import simulate, simulate_with_timeline
 
 import tilesight
+
+pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
 
 H200 = load_device("h200")
 SMALL = AttentionProblem(batch=2, heads=8, kv_heads=2, seqlen_q=1, seqlen_k=1000, head_dim=64)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from schedules import contract
+from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.outline import storage_of
 from tilesight.simulator.launch.program import Launch
@@ -21,6 +22,8 @@ from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate
 
 import tilesight
+
+pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
 
 H100 = load_device("h100")
 SMALL = AttentionBackwardProblem(batch=1, heads=4, kv_heads=2, seqlen_q=256, seqlen_k=384, head_dim=64)
