@@ -1,7 +1,7 @@
 """Peers: who can be asked, who fell back, what is refused; no GPU, the answers are made up."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_every_peer_is_measured_once_a_problem() -> None:
     rows = measure_peers(points, DEVICE, gpu.ask, peers=("sdpa-flash", "eager"))
     assert [row.peer for row in rows] == ["sdpa-flash", "eager"]
     assert [job["peer"] for job in gpu.asked] == ["sdpa-flash", "eager"]
-    assert gpu.asked[0]["problem"] == asdict(PROBLEM)
+    assert gpu.asked[0]["problem"] == PROBLEM.to_dict()
 
 
 def test_cold_and_warm_are_two_cases() -> None:
