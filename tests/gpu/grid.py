@@ -75,8 +75,9 @@ class Point:
 
 
 def schedules() -> list[str]:
-    """The schedules that compute attention and have kernels."""
-    return [name for name in twinned() if find_schedule(name).problem is AttentionProblem]
+    """The schedules that compute attention of any number of queries, and have kernels."""
+    every = [find_schedule(name) for name in twinned()]
+    return [item.name for item in every if item.problem is AttentionProblem and not item.outlined]
 
 
 def _problems(dtype: str) -> Iterator[tuple[AttentionProblem, bool]]:
