@@ -4,6 +4,15 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
+SETTINGS = {
+    "l2": ("cold", "warm", "dirty"),
+    "resolution": ("chunk", "line"),
+    "overhead": ("stream", "graph"),
+    "cost": ("compiled", "tiles"),
+}
+"""Settings that `simulate` takes as words -> the words that each takes. Cycles are simulated from machine code
+(`compiled`), or estimated from the tile program (`tiles`)."""
+
 
 def whole(name: str, value: object, least: int = 1, allowed: str = "") -> int:
     """A whole number, of numpy's as well. Raises: ValueError: it is none, or below the least."""
@@ -62,3 +71,10 @@ def shown(value: object) -> str:
 def article(noun: str) -> str:
     """A noun with its article."""
     return f"{'an' if noun[0] in 'AEIOU' else 'a'} {noun}"
+
+
+def check_settings(**settings: str) -> None:
+    """Raises: ValueError: a setting has a value that is not allowed; one line."""
+    for name, value in settings.items():
+        if not isinstance(value, str) or value not in SETTINGS[name]:
+            raise ValueError(f"{name} = {shown(value)}: must be one of {', '.join(SETTINGS[name])}")

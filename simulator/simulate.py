@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .arguments import function_or_none, instance, optional_whole, several, truth
+from .arguments import check_settings, function_or_none, instance, optional_whole, several, truth
 from .device.device import Device, found_device
 from .jobs.stopping import Tell
 from .launch.program import Launch, Resources
@@ -24,7 +24,6 @@ from .residency.device_memory import peak_bytes
 from .resolve import Resolved, ResourcesOf, launches_of, resolve
 from .schedules.config import Config
 from .schedules.registry import DEFAULT_SCHEDULE
-from .settings import check_settings
 from .store.keys import pipeline_key
 from .store.pipelines import Figures, answers
 
@@ -267,7 +266,7 @@ def _simulated(
         notes=(
             *([resolved.shrunk] if resolved.shrunk else ()),
             *simulated.cost_notes,
-            *tile_notes(resolved.launches, device),
+            *tile_notes(resolved.launches, device, resolved.problem),
             *simulated.l2_notes,
             *notes,
         ),

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
+from .arguments import check_settings
 from .device.device import Device
 from .engine.clock import Clocks, clocks_of
 from .engine.engine import Attempt, LaunchRun, run_launches
@@ -25,7 +26,6 @@ from .prediction.notes import WAY_OUT, cost_notes, l2_notes
 from .prediction.prediction import LaunchPrediction
 from .residency.device_memory import peak_bytes
 from .residency.residency import Residency, residency_of
-from .settings import check_settings
 from .sm.choose import costs_of
 from .sm.step_cost import StepCost
 from .traffic import Traffic

@@ -16,12 +16,12 @@ FEWER = 0.5
 
 
 def crowded_notes(
-    ranked: Sequence[Candidate], device: Device, tried: Callable[[Candidate], Candidate]
+    ranked: Sequence[Candidate], device: Device, tried: Callable[[Sequence[Candidate]], list[Candidate]]
 ) -> tuple[int, tuple[str, ...]]:
     """The row of the first configuration where K and V overflow L2, and why they do, and the fastest that avoids it.
 
     Args:
-        ranked: those that fit, best first; tried: simulates another one.
+        ranked: those that fit, best first; tried: simulates others.
     """
     beyond = [row for row, item in enumerate(ranked) if item.prediction and item.prediction.l2_fit]
     first = ranked[beyond[0]] if beyond else None
@@ -30,7 +30,7 @@ def crowded_notes(
     row = beyond[0] + 1
     why = l2_notes(first.prediction.launches, device)
     read_bytes = first.prediction.total.hbm_read_bytes
-    others = [*ranked, *(tried(order) for order in _other_orders(first, ranked))]
+    others = [*ranked, *tried(_other_orders(first, ranked))]
     ways = [
         (item.prediction.time_s, number, item.prediction.total.hbm_read_bytes, item)
         for number, item in enumerate(others)

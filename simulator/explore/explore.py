@@ -9,7 +9,7 @@ from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from ..arguments import function_or_none, instance, optional_whole, whole
+from ..arguments import check_settings, function_or_none, instance, optional_whole, whole
 from ..device.device import Device, found_device
 from ..display.columns import html_table
 from ..display.files import kept, page_made, written_by
@@ -26,7 +26,6 @@ from ..resolve import Resolved, ResourcesOf, asked_config, resolve
 from ..schedules.config import Config
 from ..schedules.contract import Schedule
 from ..schedules.registry import DEFAULT_SCHEDULE, baseline_of
-from ..settings import check_settings
 from ..store.pipelines import answers
 from .candidate import Candidate, broken_notes, mark_like_best, mark_pareto
 from .crowded import crowded_notes
@@ -236,12 +235,12 @@ def explore(
     fitting = [item for item in candidates if item.fits]
     estimated, noted_rows = _cost_notes(candidates)
 
-    def other_one(other: Candidate) -> Candidate:
-        trial = with_launches(Trial(candidate=other), problem, gpu)
-        trial = with_resources([trial], resources_of)[0] if resources_of else trial
-        return tried(problem, gpu, settings, trial).candidate
+    def tried_too(others: Sequence[Candidate]) -> list[Candidate]:
+        more = [with_launches(Trial(candidate=other), problem, gpu) for other in others]
+        more = with_resources(more, resources_of) if resources_of and more else more
+        return [tried(problem, gpu, settings, trial).candidate for trial in more]
 
-    place, crowded = crowded_notes(fitting, gpu, other_one)
+    place, crowded = crowded_notes(fitting, gpu, tried_too)
     return Exploration(
         problem=problem,
         device=gpu,
@@ -252,8 +251,8 @@ def explore(
         notes=(
             *broken_notes(candidates),
             *estimated,
-            *(note for best in fitting[:1] for note in _tile_notes(done, best, gpu)),
-            *(note for best in fitting[:1] for note in rule_notes(best, problem, gpu, other_one)),
+            *(note for best in fitting[:1] for note in _tile_notes(done, best, gpu, problem)),
+            *(note for best in fitting[:1] for note in rule_notes(best, problem, gpu, tried_too)),
             *crowded,
         ),
         noted_rows=noted_rows | dict.fromkeys(crowded, place),
@@ -341,9 +340,9 @@ def _cost_notes(candidates: Sequence[Candidate]) -> tuple[tuple[str, ...], dict[
     return (note,), {note: row}
 
 
-def _tile_notes(trials: Sequence[Trial], best: Candidate, device: Device) -> tuple[str, ...]:
+def _tile_notes(trials: Sequence[Trial], best: Candidate, device: Device, problem: Problem) -> tuple[str, ...]:
     """Remarks on the tiles of one of the configurations that were tried."""
     for trial in trials:
         if (trial.candidate.schedule, trial.candidate.config) == (best.schedule, best.config):
-            return () if isinstance(trial.launches, Refusal) else tile_notes(trial.launches or (), device)
+            return () if isinstance(trial.launches, Refusal) else tile_notes(trial.launches or (), device, problem)
     return ()

@@ -11,7 +11,7 @@ from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import function_or_none, instance, optional_whole, several, whole
+from ..arguments import check_settings, function_or_none, instance, optional_whole, several, whole
 from ..device.device import Device, found_device
 from ..display.files import kept, written_by
 from ..display.frames import frame
@@ -22,7 +22,6 @@ from ..resolve import ResourcesOf
 from ..schedules.config import Config
 from ..schedules.contract import Schedule
 from ..schedules.registry import all_problems, baseline_of, find_schedule
-from ..settings import check_settings
 from ..simulate import peak_memory_bytes
 from ..store.pipelines import answers
 from .candidate import ERROR_FRACTIONS, broken_notes

@@ -1,6 +1,6 @@
 """What the rules of other programs would choose in the place of the best configuration, and what that costs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..device.device import Device
@@ -10,24 +10,25 @@ from .candidate import Candidate
 
 
 def rule_notes(
-    best: Candidate, problem: Problem, device: Device, tried: Callable[[Candidate], Candidate]
+    best: Candidate, problem: Problem, device: Device, tried: Callable[[Sequence[Candidate]], list[Candidate]]
 ) -> tuple[str, ...]:
     """A line with the options that each rule chooses, and the time with them over that of the best; or nothing.
 
     Args:
-        best: the fastest of all; tried: simulates another one.
+        best: the fastest of all; tried: simulates others.
     """
     schedule, prediction = find_schedule(best.schedule), best.prediction
     if prediction is None:
         return ()
     ctas_per_sm = prediction.launches[0].ctas_per_sm
+    chosen = schedule.rules(schedule.problem.of(problem), best.config, device, ctas_per_sm)
+    configs = {config for options in chosen.values() if (config := best.config.but(**options)) != best.config}
+    others = [replace(best, config=config, prediction=None, resources=None) for config in configs]
+    outcomes = {best.config: best} | dict(zip(configs, tried(others), strict=True))
     costs = []
-    for rule, options in schedule.rules(schedule.problem.of(problem), best.config, device, ctas_per_sm).items():
-        config = best.config.but(**options)
-        same = config == best.config
-        outcome = best if same else tried(replace(best, config=config, prediction=None, resources=None))
+    for rule, options in chosen.items():
+        outcome = outcomes[best.config.but(**options)]
         values = ", ".join(f"{name} {value}" for name, value in options.items())
-        time_s = outcome.prediction.time_s if outcome.prediction and outcome.fits else None
-        cost = f"{time_s / prediction.time_s:.2f}x" if time_s else f"cannot run: {outcome.reason}"
-        costs.append(f"{rule} {values} ({cost})")
+        times = f"{outcome.prediction.time_s / prediction.time_s:.2f}x" if outcome.prediction else ""
+        costs.append(f"{rule} {values} ({times or f'not predicted: {outcome.reason}'})")
     return (f"by the rules of other programs, in this kernel: {'; '.join(costs)}",) if costs else ()

@@ -11,6 +11,7 @@ from .. import units
 from ..device.device import Device
 from ..launch.program import Launch
 from ..launch.walk import Tally, matmuls_of, steps
+from ..problems.problem import Problem
 from ..schedules.registry import all_schedules
 from .prediction import LaunchPrediction
 
@@ -68,8 +69,12 @@ def l2_fit_of(launch: Launch, exact: Tally, in_flight_bytes: int, hbm_read_bytes
     return BEYOND if fraction > 1.0 else NEAR
 
 
-def tile_notes(launches: Sequence[Launch], device: Device) -> tuple[str, ...]:
-    """Tiles with more rows than there are queries, and too few CTAs because there are few queries; one line each."""
+def tile_notes(launches: Sequence[Launch], device: Device, problem: Problem) -> tuple[str, ...]:
+    """Tiles with more rows than there are queries, and too few CTAs because there are few queries; one line each.
+
+    Args:
+        problem: that the launches solve.
+    """
     notes: dict[str, None] = {}
     for launch in launches:
         rows, keys = (int(launch.constants.get(name, 0)) for name in ("block_m", "block_n"))
@@ -83,7 +88,7 @@ def tile_notes(launches: Sequence[Launch], device: Device) -> tuple[str, ...]:
             if group > 1:
                 packed = f"{min(100.0, 100 * group * seqlen_q / rows):.2g} %"
                 notes[
-                    f"GQA packing{_by()} puts the {group} query heads that share K and V into one tile:"
+                    f"GQA packing{_by(problem)} puts the {group} query heads that share K and V into one tile:"
                     f" {packed} of its rows, and K and V are loaded once in place of {group} times"
                 ] = None
         few = launch.cta_count < device.sms and seqlen_q < seqlen_k
@@ -93,15 +98,15 @@ def tile_notes(launches: Sequence[Launch], device: Device) -> tuple[str, ...]:
             least = units.duration(inputs / device.hbm_read_bytes_per_s)
             notes[
                 f"{launch.cta_count} CTAs leave {idle} of {device.sms} SMs idle: split the keys of a query tile over"
-                f" CTAs{_by()}; HBM could deliver all inputs in {least}"
+                f" CTAs{_by(problem)}; HBM could deliver all inputs in {least}"
             ] = None
     return tuple(notes)
 
 
-def _by() -> str:
-    """Which schedules split keys and pack heads, in words, e.g. ` (--schedule x)`."""
-    names = [name for name, schedule in all_schedules().items() if "splits" in schedule.options]
-    return f" (--schedule {', '.join(names)})" if names else ""
+def _by(problem: Problem) -> str:
+    """Which schedules split keys and pack heads for a problem, in words, e.g. ` (--schedule x)`; empty: none does."""
+    able = [item.name for item in all_schedules().values() if "splits" in item.options and not item.why_not(problem)]
+    return f" (--schedule {', '.join(able)})" if able else ""
 
 
 def l2_notes(predicted: Sequence[LaunchPrediction], device: Device) -> tuple[str, ...]:

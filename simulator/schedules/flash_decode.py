@@ -60,8 +60,9 @@ LEAST_ROWS = 16
 MOST_SPLITS = 128
 MERGED_ELEMENTS = 1024
 """Elements of the splits' outputs that a warp of the merging kernel holds."""
-FLASH_ATTENTION_TILE = (128, 176)
-"""Rows and keys of FlashAttention-3's tile for heads of 128 (hopper/tile_size.h)."""
+FLASH_ATTENTION_DIM, FLASH_ATTENTION_TILE = 128, (128, 176)
+"""Head dimension, and rows and keys of FlashAttention-3's tile for it without a mask (hopper/tile_size.h); its rule
+counts such tiles, so that it is told of no other head."""
 USUAL_PAGE = 16
 """Keys of a page where a problem has none: what vLLM takes by default."""
 SPLITS = number(
@@ -169,16 +170,17 @@ def rules(problem: AttentionProblem, config: Config, device: Device, ctas_per_sm
         seqlen_k=problem.seqlen_k,
         sms=device.sms,
     )
-    block_m, block_n = FLASH_ATTENTION_TILE
-    row_bytes = 2 * problem.head_dim * problem.kv_element.size_bytes
     counts = {
-        "FlashAttention-3": flash_attention_3_splits(
-            decode, block_m=block_m, block_n=block_n, kv_row_bytes=row_bytes, causal=problem.causal
-        ),
         "vLLM Triton": vllm_triton_splits(decode, seqlen_q=problem.seqlen_q),
         "SGLang Triton": sglang_triton_splits(decode),
         "FlashInfer": flashinfer_splits(decode, ctas_per_sm=ctas_per_sm, page_size=problem.page or USUAL_PAGE),
     }
+    if problem.head_dim == FLASH_ATTENTION_DIM and not problem.causal:
+        block_m, block_n = FLASH_ATTENTION_TILE
+        row_bytes = 2 * problem.head_dim * problem.kv_element.size_bytes
+        counts["FlashAttention-3"] = flash_attention_3_splits(
+            decode, block_m=block_m, block_n=block_n, kv_row_bytes=row_bytes
+        )
     return {rule: {"splits": min(splits, cdiv(problem.seqlen_k, config.block_n))} for rule, splits in counts.items()}
 
 

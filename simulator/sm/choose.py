@@ -27,7 +27,7 @@ def costs_of(launch: Launch, residency: Residency, device: Device, kind: str) ->
 
     Args:
         residency: of the launch on the device.
-        kind: one of `settings.COSTS`; code that is not at hand is no reason.
+        kind: one of `arguments.SETTINGS["cost"]`; code that is not at hand is no reason.
     """
     origin = "tiles"
     resources = launch.resources

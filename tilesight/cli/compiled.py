@@ -93,7 +93,12 @@ def source_of_costs(
         return None, notes
 
     def announced(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | Refusal | None]:
-        seconds = ceil(sum(map(len, pipelines)) / (workers or cores())) * COMPILE_S
+        kernels = {
+            (launch.name, launch.num_warps, launch.num_stages, *launch.constants.items())
+            for chain in pipelines
+            for launch in chain
+        }
+        seconds = ceil(len(kernels) / (workers or cores())) * COMPILE_S
         say(f"compiling what the library does not hold: about {units.duration(seconds)} the first time, then kept")
         compile_, _ = compiler_for(problem, device, given, workers)  # loads torch
         return compile_(pipelines)

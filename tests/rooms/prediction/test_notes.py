@@ -21,7 +21,7 @@ TILES = {"block_m": 128, "block_n": 64, "num_warps": 4, "num_stages": 2}
 
 def notes(problem: AttentionProblem, schedule: str = "flash2") -> str:
     """All that is said of the tiles of a schedule's default configuration."""
-    return "\n".join(tile_notes(launches_of(problem, schedule, None, H200), H200))
+    return "\n".join(tile_notes(launches_of(problem, schedule, None, H200), H200, problem))
 
 
 def test_tiles_that_hold_few_queries_are_told_with_the_useful_share() -> None:
@@ -35,6 +35,9 @@ def test_few_queries_of_heads_that_share_keys_are_told_to_be_packed() -> None:
     packed = "GQA packing (--schedule flash_decode) puts the 4 query heads that share K and V into one tile"
     assert f"{packed}: 6.2 % of its rows, and K and V are loaded once in place of 4 times" in notes(DECODE)
     assert "GQA" not in notes(replace(DECODE, kv_heads=32))
+    assert "GQA packing puts the 4 query heads" in notes(
+        replace(DECODE, seqlen_q=40)
+    )  # more rows than that schedule has
     assert "GQA" not in notes(replace(DECODE, seqlen_q=4096))
 
 
