@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from math import ceil
 from statistics import median
 
 from .. import units
 from ..closed_form.roofline import roofline
 from ..display.columns import rate_text as rate_text
 from ..display.render import RESOURCES, ROOFS, bound_text, fitting, percent, plural, table, times, wrapped
-from ..explore.candidate import ERROR_FRACTIONS, Candidate
+from ..explore.candidate import ERROR_FRACTIONS, Candidate, error_kinds
 from ..explore.explore import Exploration
 from ..explore.ranking import band_text as band_text
 from ..explore.ranking import options_that_vary, ranking_columns, ranking_rows
@@ -58,14 +59,10 @@ def band_lines(exploration: Exploration) -> list[str]:
     like = sum(item.like_best for item in exploration.ranked)
     if not like:
         return []
-    kinds = {
-        launch.cost.split(":")[0]
-        for item in exploration.ranked
-        if item.prediction
-        for launch in item.prediction.launches
-    }
+    kinds = {kind for item in exploration.ranked if item.prediction for kind in error_kinds(item.prediction)}
     texts = {
         "compiled": f"{percent(ERROR_FRACTIONS['compiled'])} where cycles come from machine code",
+        "outlines": f"{percent(ERROR_FRACTIONS['outlines'])} where programs are found in machine code (unmeasured)",
         "tiles": f"{percent(ERROR_FRACTIONS['tiles'])} where they are estimated from tile sizes",
     }
     text = ", ".join(texts[kind] for kind in sorted(kinds))
@@ -87,9 +84,10 @@ def why_lines(exploration: Exploration) -> list[str]:
     if exploration.baseline and best.schedule != exploration.baseline.schedule:
         lines.append(f"  - {_against_baseline(prediction, exploration.baseline)}")
     lines += [f"  - {text}" for text in _against_others(exploration, best)]
-    if launch.ctas_per_sm > 1:
+    resident = min(launch.ctas_per_sm, ceil(launch.waves * launch.ctas_per_sm))
+    if resident > 1:
         lines.append(
-            f"  - {launch.ctas_per_sm} CTAs share each SM: while one waits or computes exponentials,"
+            f"  - {resident} CTAs share each SM: while one waits or computes exponentials,"
             f" another {'feeds the tensor cores' if multiplies else 'loads'}"
         )
     rest = sorted(launch.causes.items(), key=lambda item: -item[1])

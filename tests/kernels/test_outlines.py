@@ -11,6 +11,7 @@ from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import tally
 from tilesight.simulator.outlines import follow
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.report.explore import explore_text
 from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import all_schedules
@@ -121,3 +122,6 @@ def test_explore_says_what_the_rules_of_other_programs_cost() -> None:
     assert explored.ranked[0].config.splits == 32
     assert slower == round(times[8] / times[32], 2) > 1.3
     assert all(rule in note for rule in ("FlashAttention-3", "vLLM Triton", "FlashInfer"))
+    text = explore_text(explored, 15, 200, color=False)
+    assert "10 % where programs are found in machine code (unmeasured)" in text
+    assert "2 CTAs share each SM" in text  # 256 CTAs on 132 SMs, of which each would hold three
