@@ -3,38 +3,36 @@
 Row r of a tile is query r // group of head r % group of a KV head's group, so that rows of a query share its mask.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 
 from ..simulator.device.device import Device
-from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
 from ..simulator.schedules.contract import frozen
-from .launch.launch import TORCH_DTYPES, Twin, check_runnable, launches_for, problem_of, run_all
-from .numbers import LN_2
-from .query_tile import online_softmax
+from .launch.launch import TORCH_DTYPES, check_sinks, launches_for, problem_of, run_all
+from .numbers import LN_2, LOG2_E
+from .query_tile import capped, online_softmax, twin_of
 
 
 @triton.jit
 def flash_decode_kernel(
-    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, seqlen_q, seqlen_k, scale_log2, v_scale,
+    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sinks_ptr, seqlen_q, seqlen_k, scale_log2, v_scale, softcap,
     head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr, head_group: tl.constexpr,
     tile_rows: tl.constexpr, block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr, whole_n: tl.constexpr,
     p_log2: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr,
 ):  # fmt: skip
     """A split of the keys of a KV head. Shapes: Q, O (B * H, M, D); K, V (B * G, N, D); LSE (B * H, M).
 
+    Args: sinks_ptr: a logit of each of the H heads, softcap: of scores; None where there are none.
     Of several splits O and LSE are those of this one: (B * G, splits, rows, D) and (B * G, splits, rows), LSE in log2.
     """
     _split(
-        q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, q_ptr, seqlen_q, seqlen_k, scale_log2, v_scale,
+        q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sinks_ptr, q_ptr, seqlen_q, seqlen_k, scale_log2, v_scale, softcap,
         head_dim, padded_dim, kv_heads, head_group, tile_rows, block_n, causal, window, whole_n,
         p_log2, 0, quantised, merged,
     )  # fmt: skip
@@ -42,7 +40,8 @@ def flash_decode_kernel(
 
 @triton.jit
 def flash_decode_cache_kernel(
-    q_ptr, k_ptr, v_ptr, table_ptr, o_ptr, lse_ptr, seqlen_q, seqlen_k, table_width, scale_log2, v_scale,
+    q_ptr, k_ptr, v_ptr, table_ptr, o_ptr, lse_ptr, sinks_ptr, seqlen_q, seqlen_k, table_width, scale_log2, v_scale,
+    softcap,
     head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr, head_group: tl.constexpr,
     tile_rows: tl.constexpr, block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr, whole_n: tl.constexpr,
     p_log2: tl.constexpr, page: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr,
@@ -53,7 +52,7 @@ def flash_decode_cache_kernel(
     """
     sequence_ptr = table_ptr + (tl.program_id(1) // kv_heads) * table_width
     _split(
-        q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sequence_ptr, seqlen_q, seqlen_k, scale_log2, v_scale,
+        q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sinks_ptr, sequence_ptr, seqlen_q, seqlen_k, scale_log2, v_scale, softcap,
         head_dim, padded_dim, kv_heads, head_group, tile_rows, block_n, causal, window, whole_n,
         p_log2, page, quantised, merged, True,
     )  # fmt: skip
@@ -61,7 +60,7 @@ def flash_decode_cache_kernel(
 
 @triton.jit
 def _split(
-    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sequence_ptr, seqlen_q, most_keys, scale_log2, v_scale,
+    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sinks_ptr, sequence_ptr, seqlen_q, most_keys, scale_log2, v_scale, softcap,
     head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr, head_group: tl.constexpr,
     tile_rows: tl.constexpr, block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr, whole_n: tl.constexpr,
     p_log2: tl.constexpr, page: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr,
@@ -96,22 +95,27 @@ def _split(
     acc = tl.zeros((tile_rows, padded_dim), tl.float32)
     row_sum = tl.zeros((tile_rows,), tl.float32)
     row_max = tl.full((tile_rows,), float("-inf"), tl.float32)
+    if sinks_ptr is not None:
+        # A sink is a key without a value, of the first split: the rows begin with it.
+        sink = tl.load(sinks_ptr + (kv_slab % kv_heads) * head_group + rows % head_group) * LOG2_E
+        row_max = tl.where(split == 0, sink, row_max)
+        row_sum = tl.where(split == 0, (1 << p_log2) + row_sum, row_sum)
     if window:
         acc, row_sum, row_max = _stream(
             acc, row_sum, row_max, q, k_ptr, v_ptr, sequence_ptr, kv_slab, first, tl.minimum(last, full), last_key,
-            most_keys, seqlen_k, scale_log2, head_dim, padded_dim, kv_heads, block_n, causal, True, whole_n, p_log2,
-            window, page, quantised,
+            most_keys, seqlen_k, scale_log2, softcap, head_dim, padded_dim, kv_heads, block_n, causal, True, whole_n,
+            p_log2, window, page, quantised,
         )  # fmt: skip
     acc, row_sum, row_max = _stream(
         acc, row_sum, row_max, q, k_ptr, v_ptr, sequence_ptr, kv_slab, tl.maximum(first, full), tl.minimum(last, torn),
-        last_key, most_keys, seqlen_k, scale_log2, head_dim, padded_dim, kv_heads, block_n, causal, False, whole_n,
-        p_log2, window, page, quantised,
+        last_key, most_keys, seqlen_k, scale_log2, softcap, head_dim, padded_dim, kv_heads, block_n, causal, False,
+        whole_n, p_log2, window, page, quantised,
     )  # fmt: skip
     if causal or not whole_n:
         acc, row_sum, row_max = _stream(
             acc, row_sum, row_max, q, k_ptr, v_ptr, sequence_ptr, kv_slab, tl.maximum(first, torn), last, last_key,
-            most_keys, seqlen_k, scale_log2, head_dim, padded_dim, kv_heads, block_n, causal, True, whole_n, p_log2,
-            window, page, quantised,
+            most_keys, seqlen_k, scale_log2, softcap, head_dim, padded_dim, kv_heads, block_n, causal, True, whole_n,
+            p_log2, window, page, quantised,
         )  # fmt: skip
 
     # A row that sees no key of the split has the sum 0: its output is 0, its LSE -inf. A NaN is not 0, and stays.
@@ -130,9 +134,9 @@ def _split(
 @triton.jit
 def _stream(
     acc, row_sum, row_max, q, k_ptr, v_ptr, sequence_ptr, kv_slab, first, last, last_key, most_keys, seqlen_k,
-    scale_log2, head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr, block_n: tl.constexpr,
-    causal: tl.constexpr, masked: tl.constexpr, whole_n: tl.constexpr, p_log2: tl.constexpr, window: tl.constexpr,
-    page: tl.constexpr, quantised: tl.constexpr,
+    scale_log2, softcap, head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr,
+    block_n: tl.constexpr, causal: tl.constexpr, masked: tl.constexpr, whole_n: tl.constexpr, p_log2: tl.constexpr,
+    window: tl.constexpr, page: tl.constexpr, quantised: tl.constexpr,
 ):  # fmt: skip
     """Key tiles from the first to before the last: S = Q K^T, online softmax, O = O * alpha + P V."""
     places, dims = tl.arange(0, block_n), tl.arange(0, padded_dim)
@@ -169,8 +173,9 @@ def _stream(
             k = tl.load(k_tile_ptr)
         if quantised:
             k = k.to(q.dtype)
+        scores, scale = capped(tl.dot(q, tl.trans(k)), scale_log2, softcap)
         p, acc, row_sum, row_max = online_softmax(
-            tl.dot(q, tl.trans(k)), acc, row_sum, row_max, key, last_key, seqlen_k, scale_log2,
+            scores, acc, row_sum, row_max, key, last_key, seqlen_k, scale,
             block_n, causal, masked, masked, p_log2, window,
         )  # fmt: skip
         if clipped or padded:
@@ -209,21 +214,11 @@ def flash_decode_merge_kernel(
     tl.store(lse_ptr + at, tl.where(seen, (finite + tl.log2(divisor)) * LN_2, float("-inf")))
 
 
-def _twin_of(function: Any) -> Callable[[Launch, AttentionProblem], Twin]:
-    """A kernel called as its launch says. Raises, when called: ValueError: a grid that no GPU takes."""
-
-    def twin(launch: Launch, problem: AttentionProblem) -> Twin:
-        check_runnable(launch)
-        return Twin(function, launch.kernel_arguments)
-
-    return twin
-
-
 TWINS = MappingProxyType(
     {
-        "flash_decode": _twin_of(flash_decode_kernel),
-        "flash_decode_cache": _twin_of(flash_decode_cache_kernel),
-        "flash_decode_merge": _twin_of(flash_decode_merge_kernel),
+        "flash_decode": twin_of(flash_decode_kernel),
+        "flash_decode_cache": twin_of(flash_decode_cache_kernel),
+        "flash_decode_merge": twin_of(flash_decode_merge_kernel),
     }
 )
 
@@ -235,22 +230,27 @@ def flash_decode(
     *,
     causal: bool = False,
     window: int = 0,
+    softcap: float = 0.0,
+    sinks: torch.Tensor | None = None,
     config: Config | None = None,
     device: Device | str | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of few queries: at most 128 of all heads that share a KV head.
 
     Args:
-        q: (B, H, M, D); k, v: (B, G, N, D); the rest as in `flash2`.
+        q: (B, H, M, D); k, v: (B, G, N, D).
+        softcap: cap of scores, 0 for none; sinks: (H,) fp32, logits that join the sums of rows, None for none; the
+            rest as in `flash2`.
 
     Returns:
-        O (B, H, M, D) in the dtype of q (bf16 where that is fp8), and LSE (B, H, M) in fp32, natural logarithm.
+        O (B, H, M, D) in the dtype of q (bf16 where that is fp8), and LSE (B, H, M) in fp32, natural logarithm, sinks
+        included.
 
     Raises:
         ValueError: tensors or configuration that the kernels cannot take; one line.
     """
-    problem = problem_of(q, k, v, causal=causal, window=window)
-    return _decoded(problem, {"Q": q, "K": k, "V": v}, {}, config, device)
+    problem = problem_of(q, k, v, causal=causal, window=window, softcap=softcap, sinks=sinks is not None)
+    return _decoded(problem, {"Q": q, "K": k, "V": v, **check_sinks(sinks, q)}, {}, config, device)
 
 
 def flash_decode_cache(
@@ -264,6 +264,8 @@ def flash_decode_cache(
     v_scale: float = 1.0,
     causal: bool = False,
     window: int = 0,
+    softcap: float = 0.0,
+    sinks: torch.Tensor | None = None,
     config: Config | None = None,
     device: Device | str | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -301,10 +303,12 @@ def flash_decode_cache(
         lengths=keys,
         page=page,
         kv_dtype="" if stored == given else stored,
+        softcap=softcap,
+        sinks=sinks is not None,
     )
     columns = [lengths[:, None], *([] if pages is None else [pages])]
     table = torch.cat([column.to(torch.int32) for column in columns], 1).contiguous()
-    tensors = {"Q": q, "K": k, "V": v, "TABLE": table}
+    tensors = {"Q": q, "K": k, "V": v, "TABLE": table, **check_sinks(sinks, q)}
     return _decoded(problem, tensors, {"k_scale": k_scale, "v_scale": v_scale}, config, device)
 
 

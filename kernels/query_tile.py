@@ -8,6 +8,8 @@ with the running maximum max' kept in units of log2.
 """
 
 from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
 
 import torch
 import triton
@@ -17,8 +19,8 @@ from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
-from .launch.launch import Twin, allocate, check_launch_fits, launches_for, problem_of, run
-from .numbers import LN_2
+from .launch.launch import Twin, allocate, check_launch_fits, check_runnable, launches_for, problem_of, run
+from .numbers import LN_2, LOG2_E
 
 
 @triton.jit
@@ -78,6 +80,16 @@ def key_tiles(
 
 
 @triton.jit
+def capped(scores, scale_log2, softcap):
+    """Scores with a cap on them, where there is one, and what they are to be scaled by then."""
+    if softcap is not None:
+        # tanh(x) = 1 - 2 / (1 + exp(2x)): large exponentials end at 1 and -1, and not in a NaN.
+        scores = 1.0 - 2.0 / (1.0 + tl.exp2(scores * (2.0 * scale_log2 / softcap)))
+        scale_log2 = softcap * LOG2_E
+    return scores, scale_log2
+
+
+@triton.jit
 def online_softmax(
     scores, acc, row_sum, row_max, key, last_key, seqlen_k, scale_log2, block_n: tl.constexpr, causal: tl.constexpr,
     masked: tl.constexpr, guarded: tl.constexpr, p_log2: tl.constexpr, window: tl.constexpr,
@@ -134,6 +146,20 @@ def finish(
         tl.store(lse_tile_ptr, lse)
     else:
         tl.store(lse_tile_ptr, lse, mask=rows < rows_left)
+
+
+def twin_of(function: Any) -> Callable[[Launch, AttentionProblem], Twin]:
+    """A kernel called as its launch says; what a launch does not have is None.
+
+    Raises, when called: ValueError: a grid that no GPU takes.
+    """
+
+    def twin(launch: Launch, problem: AttentionProblem) -> Twin:
+        check_runnable(launch)
+        names = function.arg_names[len(launch.program.tensors) :]
+        return Twin(function, MappingProxyType({name: launch.kernel_arguments.get(name) for name in names}))
+
+    return twin
 
 
 def forward(

@@ -17,10 +17,10 @@ Hopper's tensor cores keep fewer bits than fp32 of sums of fp8 products (`FP8_SU
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
 from ..simulator.problems.mask import Mask
+from ..simulator.problems.pattern import pattern_of
 
 LSE_ULPS = 8
 """Roundings of an LSE beyond the reference's: scale, product, exponential, logarithm, sum and change of base."""
@@ -30,6 +30,10 @@ FP8_LARGEST_P = 256.0
 """What the largest of a row of P is rounded as; e4m3 ends at 448 (FlashAttention-3, `hopper/softmax.h`)."""
 FP8_SUM_EPS = 2.0**-13
 """Sums of fp8 products in Hopper's tensor cores hold 14 bits (DeepSeek-V3 technical report 2024, section 3.3.2)."""
+
+
+IN_WORKING = ("tf32", "score_roundings")
+"""Options of `attention` that only the working precision has."""
 
 
 class Attention(NamedTuple):
@@ -50,23 +54,27 @@ def attention(
     *,
     causal: bool = False,
     window: int = 0,
+    mask: str = "",
     working: bool = False,
     tf32: bool = False,
     score_roundings: int = 0,
     keep: torch.Tensor | None = None,
     dropout: float = 0.0,
+    softcap: float = 0.0,
+    sinks: torch.Tensor | None = None,
 ) -> Attention:
     """Eager attention; one head at a time, so that only one score matrix is in memory.
 
     Args:
         q: (B, H, M, D); k, v: (B, G, N, D).
         causal: mask aligned to the last key: row i sees keys 0 .. i + N - M;
-            window: the last so many of them, 0 for all.
+            window: the last so many of them, 0 for all; mask: what it has beyond both (`problems.pattern`).
         working: compute in the working precision: products of q.dtype with fp32 sums, P rounded to q.dtype; else fp64.
             q, k, v may be fp8 (e4m3).
         tf32: with `working` and fp32 tensors, cut operands of products to tf32, as tensor cores take them.
         score_roundings: with `working`, how often scores are rounded to q.dtype: 0, 1 (once scaled) or 2 (before, too).
         keep: (B, H, M, N), nonzero where dropout keeps an element of P; dropout: its probability.
+        softcap: scores are cap * tanh(score / cap), 0: as they are; sinks: (H,), logits that join the sums of rows.
 
     Returns:
         O (B, H, M, D): fp64, or q.dtype (bf16 for fp8) with `working`; LSE (B, H, M): fp64 or fp32; largest scores.
@@ -79,7 +87,9 @@ def attention(
     o = torch.empty(q.shape, dtype=output if working else precision, device=q.device)
     lse = torch.empty((batch, heads, rows), dtype=precision, device=q.device)
     largest_score = torch.zeros((batch, heads), dtype=precision, device=q.device)
-    hidden = ~visible_keys(Mask(causal=causal, window=window), rows, keys, q.device)
+    pattern = pattern_of(mask)
+    causal = causal or pattern.is_causal
+    hidden = ~visible_keys(Mask(causal=causal, window=window, pattern=pattern), rows, keys, q.device)
     for b in range(batch):
         for h in range(heads):
             operands = (q[b, h], k[b, h // group], v[b, h // group])
@@ -91,18 +101,24 @@ def attention(
             if working and score_roundings:
                 scores = scores.to(q.dtype).to(precision)
             magnitudes = qh.abs() @ kh.abs().T / dim**0.5 if q.dtype == FP8 else scores.abs()
-            largest_score[b, h] = (magnitudes.masked_fill(hidden, 0.0) if causal else magnitudes).amax()
-            if causal:
-                scores = scores.masked_fill(hidden, float("-inf"))
+            if softcap:
+                scores = softcap * torch.tanh(scores / softcap)
+                # A tanh from exponentials is off by what 1 is, however small.
+                magnitudes = magnitudes.clamp(min=softcap)
+            largest_score[b, h] = (magnitudes.masked_fill(hidden, 0.0)).amax()
+            scores = scores.masked_fill(hidden, float("-inf"))
+            if sinks is not None:
+                scores = torch.cat((scores, sinks[h].to(precision).expand(rows, 1)), 1)
             lse[b, h] = torch.logsumexp(scores, dim=-1)
             seen = lse[b, h] > float("-inf")
             p = torch.softmax(scores, dim=-1).masked_fill(~seen[:, None], 0.0)
+            largest_p, p = p.amax(dim=-1, keepdim=True), p[:, :keys]
             if keep is not None:
                 p = p * (keep[b, h] != 0) / (1.0 - dropout)
             if not working:
                 o[b, h] = p @ vh
             elif q.dtype == FP8:
-                scale = FP8_LARGEST_P / p.amax(dim=-1, keepdim=True).masked_fill(~seen[:, None], 1.0)
+                scale = FP8_LARGEST_P / largest_p.masked_fill(~seen[:, None], 1.0)
                 o[b, h] = ((p * scale).to(FP8).to(precision) @ vh / scale).to(o.dtype)
             else:
                 o[b, h] = (operand_of(p.to(q.dtype), precision, tf32) @ vh).to(o.dtype)
@@ -111,9 +127,7 @@ def attention(
 
 def visible_keys(mask: Mask, rows: int, keys: int, device: torch.device) -> torch.Tensor:
     """Which keys each query sees, as a matrix: bool (rows, keys)."""
-    first, end = (torch.as_tensor(x, device=device)[:, None] for x in mask.visible(np.arange(rows), rows, keys))
-    key = torch.arange(keys, device=device)[None, :]
-    return (first <= key) & (key < end)
+    return torch.as_tensor(mask.matrix(rows, keys), device=device)
 
 
 def operand_of(x: torch.Tensor, precision: torch.dtype, tf32: bool) -> torch.Tensor:
@@ -199,16 +213,16 @@ def judge_attention(
         output_roundings: how often the kernel rounds O to its dtype; options: as for `attention`, but `working`.
         sum_eps: precision of the kernel's sums of products: `FP8_SUM_EPS` for fp8 on a GPU, else that of fp32.
     """
-    truth = attention(
-        q, k, v, **{name: value for name, value in options.items() if name in ("causal", "window", "keep", "dropout")}
-    )
+    truth = attention(q, k, v, **{name: value for name, value in options.items() if name not in IN_WORKING})
     plain = attention(q, k, v, working=True, **options)
     score_eps = torch.finfo(q.dtype).eps if options.get("score_roundings") else sum_eps
     verdicts = [
         judge(o, truth.o, plain.o, ulps=output_roundings, largest_score=truth.largest_score, score_eps=score_eps)
     ]
     if lse is not None:
-        # An LSE is off by what the scores are off by; for sums in fp32 that is among the roundings.
-        floor = truth.largest_score * sum_eps if sum_eps > torch.finfo(torch.float32).eps else None
+        # An LSE is off by what the scores are off by: a sum, by the magnitudes of what it adds; a tanh, by its cap.
+        longest_q, longest_k = (x.double().norm(dim=-1).amax(dim=-1) for x in (q, k))
+        longest_k = longest_k.repeat_interleave(q.shape[1] // k.shape[1], 1)
+        floor = (longest_q * longest_k / q.shape[3] ** 0.5).clamp(min=options.get("softcap", 0.0)) * sum_eps
         verdicts.append(judge(lse, truth.lse, plain.lse, ulps=LSE_ULPS, floor=floor))
     return tuple(verdicts)

@@ -169,7 +169,7 @@ def unfused(
     problem = problem_of(q, k, v, causal=causal, window=window, dropout=dropout)
     launches = launches_for("unfused", problem, config, device, q)
     mask = allocate(launches[2].program.tensor("MASK"), q.device)
-    mask[0, :, : problem.seqlen_k] = visible_keys(problem.mask, problem.seqlen_q, problem.seqlen_k, q.device)
+    mask[0, :, : problem.seqlen_k] = visible_keys(problem.whole_mask, problem.seqlen_q, problem.seqlen_k, q.device)
     tensors = {"Q": q, "K": k, "V": v, "MASK": mask}
 
     def dropout_with_seed(launch: Launch, problem: AttentionProblem) -> Twin:

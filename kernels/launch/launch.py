@@ -53,13 +53,13 @@ class Twin:
 
     Args:
         function: the Triton function.
-        arguments: by name.
+        arguments: by name; None of a tensor or number that the launch does not have.
         blocks: tensor of the program -> (rows, columns) of the tiles that are copied of it,
             where the function takes a descriptor; it takes pointers to the others.
     """
 
     function: Any
-    arguments: MappingProxyType[str, int | float | bool | str]
+    arguments: MappingProxyType[str, int | float | bool | str | None]
     blocks: MappingProxyType[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -119,13 +119,12 @@ def check_tensor(name: str, tensor: torch.Tensor, axes: str) -> None:
         raise ValueError(f"{name} starts at no multiple of {ALIGNMENT_BYTES} bytes: pass {name}.clone()")
 
 
-def problem_of(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, window: int = 0, dropout: float = 0.0
-) -> AttentionProblem:
+def problem_of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **asked: Any) -> AttentionProblem:
     """The problem that three tensors pose, once they fit together.
 
     Args:
         q: (B, H, M, D); k, v: (B, G, N, D); contiguous, of one dtype, on one device.
+        asked: the other fields of the problem.
 
     Raises:
         ValueError: a shape, dtype, device or layout that the kernels cannot take; one line.
@@ -151,10 +150,20 @@ def problem_of(
         seqlen_k=k.shape[2],
         head_dim=q.shape[3],
         dtype=dtype,
-        causal=causal,
-        window=window,
-        dropout=dropout,
+        **asked,
     )
+
+
+def check_sinks(sinks: torch.Tensor | None, q: torch.Tensor) -> dict[str, torch.Tensor]:
+    """SINKS by name, where there are some. Raises: ValueError: they are not one fp32 number a head of q."""
+    if sinks is None:
+        return {}
+    if sinks.shape != q.shape[1:2] or sinks.dtype != torch.float32 or sinks.device != q.device:
+        raise ValueError(
+            f"sinks is {tuple(sinks.shape)} {sinks.dtype} on {sinks.device}: must be ({q.shape[1]},) torch.float32 on"
+            f" {q.device}, one a head"
+        )
+    return {"SINKS": sinks.contiguous()}
 
 
 def run_all(launches: tuple[Launch, ...], problem: Problem, twins: Any, tensors: dict[str, torch.Tensor]) -> None:

@@ -4,9 +4,11 @@ O[b, h] = softmax(Q[b, h] K[b, g]^T / sqrt(D) + mask) V[b, g], with g = h // (H 
 Letters: B batch, H query heads, G KV heads, M query length, N key length, D head dim.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from math import inf
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -14,13 +16,16 @@ from typing import Any, ClassVar
 from ..arguments import shown, truth, whole
 from ..dtypes import DTYPES, OPERANDS, Dtype
 from .lengths import words
-from .mask import Mask
+from .mask import Mask, Seen
+from .pattern import pattern_of
 from .problem import Field, Problem, ReadWrite, check_dtype, check_whole_numbers
 
 HEAD_DIMS = range(16, 257, 8)
 PAGE_ORDERS = ("random", "sequential")
 KV_DTYPES = ("fp8", "i8")
 """Element types of a cache that is narrower than Q."""
+SINK_BYTES = 4
+"""Of a head's sink, in fp32 [B]."""
 MAX_SEQLEN = 1 << 24
 MAX_SLABS = 1 << 20
 
@@ -42,11 +47,14 @@ class AttentionProblem(Problem):
         dtype: element type of Q, K, V and O: fp32, fp16, bf16 or fp8 (e4m3, and then O is bf16).
         causal: whether the mask is causal.
         window: keys that a query sees at most, the last up to its own place; 0: all. The mask is then causal.
+        mask: what it has beyond these, in a word such as `prefix:512` or `documents:300,212` (`problems.pattern`).
         dropout: probability that an element of P is dropped; most schedules have none.
         lengths: keys of each sequence, where they differ: B of them, the longest is N; empty: all have N.
         page: keys of a page of the cache that K and V lie in, (pages, keys, G, D); 0: they lie in one piece.
         page_order: of the pages of a sequence: `random` (as a cache that has been in use), or `sequential`.
         kv_dtype: element type of K and V, where it is not that of Q: fp8 (e4m3) or i8, with a scale for each of both.
+        softcap: scores are cap * tanh(score / cap); 0: as they are.
+        sinks: whether each query head has a learned logit that joins the sum of its rows, and no value.
 
     Raises:
         ValueError: a field is out of range; the text names field, value and what is allowed.
@@ -62,6 +70,12 @@ class AttentionProblem(Problem):
         Field(name="dtype", help="Element type.", default="fp16", metavar="|".join(OPERANDS), choices=OPERANDS),
         Field(name="causal", help="Causal mask, aligned to the last key (bottom right).", default=False),
         Field(name="window", help="Causal mask of the last W keys only (sliding window).", default=0, metavar="W"),
+        Field(
+            name="mask",
+            help="prefix:KEYS, documents:LENGTHS, blocks:FILE, band:KEYS, or first:KEYS beside a window.",
+            default="",
+            metavar="KIND:...",
+        ),
         Field(name="dropout", help="Dropout probability.", default=0.0, metavar="P"),
         Field(
             name="lengths",
@@ -84,16 +98,21 @@ class AttentionProblem(Problem):
             metavar="|".join(KV_DTYPES),
             choices=KV_DTYPES,
         ),
+        Field(name="softcap", help="Cap of scores, CAP * tanh(score / CAP); 0: none.", default=0.0, metavar="CAP"),
+        Field(name="sinks", help="A logit of each query head that joins the sum of its rows.", default=False),
     )
     ASKS_NOTHING: ClassVar[Mapping[str, Any]] = MappingProxyType(
         {
             "window": 0,
             "causal": False,
+            "mask": "",
             "dropout": 0.0,
             "lengths": (),
             "page": 0,
             "page_order": "random",
             "kv_dtype": "",
+            "softcap": 0.0,
+            "sinks": False,
         }
     )
     IMPLIED: ClassVar[Mapping[str, str]] = MappingProxyType({"causal": "window", "batch": "lengths"})
@@ -107,30 +126,41 @@ class AttentionProblem(Problem):
     dtype: str = "fp16"
     causal: bool = False
     window: int = 0
+    mask: str = ""
     dropout: float = 0.0
     lengths: tuple[int, ...] = ()
     page: int = 0
     page_order: str = "random"
     kv_dtype: str = ""
+    softcap: float = 0.0
+    sinks: bool = False
 
     def __post_init__(self) -> None:
         check_whole_numbers(self, "batch", "heads", "seqlen_q", "seqlen_k", "head_dim")
         for name, allowed in (("kv_heads", "1 or more"), ("window", "1 or more, or 0 for none")):
             object.__setattr__(self, name, whole(name, getattr(self, name), 0, f"an integer of {allowed}"))
-        object.__setattr__(self, "causal", truth("causal", self.causal))
+        for name in ("causal", "sinks"):
+            object.__setattr__(self, name, truth(name, getattr(self, name)))
         if self.kv_heads == 0:
             object.__setattr__(self, "kv_heads", self.heads)
-        if self.window:
-            object.__setattr__(self, "causal", True)
+        pattern = pattern_of(self.mask)
+        object.__setattr__(self, "mask", pattern.name)
+        object.__setattr__(self, "causal", self.causal or self.window > 0 or pattern.is_causal)
         if self.heads % self.kv_heads:
             raise ValueError(f"kv_heads = {self.kv_heads}: must divide heads = {self.heads}")
         check_dtype(self.dtype, OPERANDS)
         if self.head_dim not in HEAD_DIMS:
             raise ValueError(f"head_dim = {self.head_dim}: must be a multiple of 8 from 16 to 256")
-        if not isinstance(self.dropout, Real) or isinstance(self.dropout, bool) or not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout = {shown(self.dropout)}: must be a probability in [0, 1)")
-        object.__setattr__(self, "dropout", float(self.dropout))
+        for name, end, allowed in (
+            ("dropout", 1.0, "a probability in [0, 1)"),
+            ("softcap", inf, "above 0, or 0 for none"),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 <= value < end:
+                raise ValueError(f"{name} = {shown(value)}: must be {allowed}")
+            object.__setattr__(self, name, float(value))
         check_size(self.seqlen_q, self.seqlen_k, self.batch * self.heads)
+        pattern.check(self.seqlen_q, self.seqlen_k, causal=self.causal, window=self.window)
         self._check_cache()
 
     def _check_cache(self) -> None:
@@ -145,6 +175,8 @@ class AttentionProblem(Problem):
             if getattr(self, name) not in allowed:
                 known = ", ".join(filter(None, allowed))
                 raise ValueError(f"{name} = {getattr(self, name)!r}: must be one of {known}")
+        if self.mask and self.lengths:
+            raise ValueError(f"mask = {shown(self.mask)}: goes with sequences of one length: leave out lengths")
         if self.page_order != PAGE_ORDERS[0] and not self.page:
             raise ValueError(f"page_order = {self.page_order!r}: needs pages: give page, the keys of one")
         if self.kv_dtype and self.element_bytes != 2:
@@ -156,10 +188,13 @@ class AttentionProblem(Problem):
         parts = [f"B{self.batch}", f"H{self.heads}", f"G{self.kv_heads}", f"M{self.seqlen_q}", f"N{self.seqlen_k}"]
         parts += [f"D{self.head_dim}", self.dtype, *(["causal"] if self.causal else [])]
         parts += [f"window{self.window}"] if self.window else []
+        parts += [f"mask{_digest(self.mask)}"] if self.mask else []
         parts += [f"dropout{self.dropout:g}"] if self.dropout else []
-        parts += [f"lengths{sha256(str(self.lengths).encode()).hexdigest()[:12]}"] if self.lengths else []
+        parts += [f"lengths{_digest(str(self.lengths))}"] if self.lengths else []
         parts += [f"page{self.page}{self.page_order}"] if self.page else []
         parts += [f"kv{self.kv_dtype}"] if self.kv_dtype else []
+        parts += [f"softcap{self.softcap:g}"] if self.softcap else []
+        parts += ["sinks"] if self.sinks else []
         return "-".join(parts)
 
     @property
@@ -173,12 +208,14 @@ class AttentionProblem(Problem):
         shape = f"B={self.batch} H={self.heads}{kv_heads} {lengths} D={self.head_dim}"
         cache = f" kv {self.kv_dtype}" if self.kv_dtype else ""
         cache += f" pages of {self.page}, {self.page_order}" if self.page else ""
-        return f"{shape} {self.dtype} {self.mask.text}{dropout}{cache}"
+        score = f" softcap {self.softcap:g}" if self.softcap else ""
+        score += " sinks" if self.sinks else ""
+        return f"{shape} {self.dtype} {self.whole_mask.text}{dropout}{cache}{score}"
 
     @property
-    def mask(self) -> Mask:
+    def whole_mask(self) -> Mask:
         """Which keys each query sees."""
-        return Mask(causal=self.causal, window=self.window)
+        return Mask(causal=self.causal, window=self.window, pattern=pattern_of(self.mask))
 
     @property
     def output_dtype(self) -> str:
@@ -208,14 +245,18 @@ class AttentionProblem(Problem):
     @property
     def scores(self) -> int:
         """Elements of the score matrix S that the mask lets through, over all heads."""
-        visible = (self.mask.visible_scores(self.seqlen_q, length) for length in self.lengths)
-        every = sum(visible) or self.batch * self.mask.visible_scores(self.seqlen_q, self.seqlen_k)
-        return self.heads * every
+        return self.heads * self._seen().scores
+
+    def _seen(self) -> Seen:
+        """What the mask lets through of a head of all sequences together."""
+        counts = Counter(self.lengths) or {self.seqlen_k: self.batch}
+        parts = [(self.whole_mask.seen(self.seqlen_q, length), count) for length, count in counts.items()]
+        return Seen(*(sum(part[place] * count for part, count in parts) for place in range(len(Seen._fields))))
 
     @property
     def exp_count(self) -> int:
-        """One exponential a score that the mask lets through."""
-        return self.scores
+        """One exponential a score that the mask lets through, and one more for the tanh of a capped one."""
+        return self.scores * (2 if self.softcap else 1)
 
     @property
     def flop_per_matmul(self) -> int:
@@ -232,19 +273,28 @@ class AttentionProblem(Problem):
 
     @property
     def compulsory(self) -> ReadWrite:
-        """Q, K, V read once, O written once; every row counts, also one that the mask leaves without keys [B].
+        """Q, K, V and sinks read once, O written once [B].
+
+        Every row counts, also one that the mask leaves without keys; of a mask with a pattern such rows, and keys that
+        no query sees, are not read.
 
         Source: Williams et al., Roofline (2009); FlashAttention (2022), proof of Proposition 3.
         """
-        queries, keys = self.batch * self.heads * self.seqlen_q, self.kv_heads * sum(self.key_lengths)
+        seen = self._seen()
+        row_bytes, kv_bytes = self.heads * self.element_bytes, 2 * self.kv_heads * self.kv_element.size_bytes
+        sinks_bytes = SINK_BYTES * self.heads if self.sinks else 0
         return ReadWrite(
-            read_bytes=(queries * self.element_bytes + 2 * keys * self.kv_element.size_bytes) * self.head_dim,
-            write_bytes=queries * self.head_dim * self.output_bytes,
+            read_bytes=(seen.queries * row_bytes + seen.keys * kv_bytes) * self.head_dim + sinks_bytes,
+            write_bytes=self.batch * self.heads * self.seqlen_q * self.head_dim * self.output_bytes,
         )
 
     def part_text(self, slab: int, first_row: int, last_row: int) -> str:
         """E.g. `head 3, queries 128-255`, with the sequence before it where there are several."""
         return slab_text(slab, self.batch, self.heads) + f", queries {first_row}-{last_row}"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:12]
 
 
 def lengths_text(seqlen_q: int, seqlen_k: int) -> str:

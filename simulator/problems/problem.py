@@ -144,6 +144,12 @@ def unlike(solved: type[Problem], problem: object) -> str:
     return f"this schedule solves {solved.KIND}, not {posed.KIND}"
 
 
+def none_of(name: str, value: object) -> str:
+    """Why a schedule cannot solve a problem that asks for something more, in one line."""
+    text = str(value)
+    return f"{name} = {text if len(text) <= 80 else f'{text[:77]}...'}: this schedule has none"
+
+
 def check_whole_numbers(problem: Problem, *names: str) -> None:
     """See that fields are integers of 1 or more, and make them Python's own. Raises: ValueError: one is not."""
     for name in names:

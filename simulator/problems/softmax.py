@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ..dtypes import OPERANDS
 from .attention import AttentionProblem, check_size, lengths_text, slab_text
-from .problem import Field, Problem, ReadWrite, check_dtype, check_whole_numbers, unlike
+from .problem import Field, Problem, ReadWrite, check_dtype, check_whole_numbers, none_of, unlike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class SoftmaxProblem(Problem):
             raise ValueError(unlike(cls, problem))
         for name, nothing in problem.ASKS_NOTHING.items():
             if getattr(problem, name) != nothing:
-                raise ValueError(f"{name} = {getattr(problem, name)}: this schedule has none")
+                raise ValueError(none_of(name, getattr(problem, name)))
         return cls(
             batch=problem.batch,
             heads=problem.heads,

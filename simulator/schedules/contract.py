@@ -17,7 +17,7 @@ from ..arguments import plain_number, several, shown
 from ..device.device import Device
 from ..launch.program import Launch
 from ..problems.attention import AttentionProblem
-from ..problems.problem import Problem
+from ..problems.problem import Problem, none_of
 from .config import Config
 from .coverage import USUAL_COVERAGE, Coverage
 from .options import Option, Value
@@ -114,7 +114,7 @@ class Schedule:
             return str(error)
         for name, nothing in posed.ASKS_NOTHING.items():
             if name not in self.reads and getattr(posed, name) != nothing:
-                return f"{name} = {getattr(posed, name)}: this schedule has none"
+                return none_of(name, getattr(posed, name))
         return self.supports(posed)
 
     def configs(self, **fixed: Value | Sequence[Value]) -> Iterator[Config]:

@@ -217,7 +217,7 @@ def _items(problem: AttentionProblem, config: Config, one_loop: bool, indices: n
         slab, q_tile = indices % slabs, indices // slabs
     if config.cta_order in ("m-reversed", "longest-first"):
         q_tile = q_tiles - 1 - q_tile
-    tiles = problem.mask.key_tiles(q_tile, config.block_m, config.block_n, problem.seqlen_q, problem.seqlen_k)
+    tiles = problem.whole_mask.key_tiles(q_tile, config.block_m, config.block_n, problem.seqlen_q, problem.seqlen_k)
     first, full_first, full_end, end = tiles.first, tiles.full_first, tiles.full_end, tiles.end
     if one_loop and (problem.causal or problem.seqlen_k % config.block_n):
         # The one loop that warps can be specialised for walks all tiles with the mask that some of them need.

@@ -29,7 +29,8 @@ flash_decode_merge:
 
 (Of one split the first launch writes O and LSE, and there is no second. K and V are read once whatever the group: that
 is what packing is for. Keys that a mask hides from all queries are not read. Where sequences differ in length, or lie
-in pages, the first launch is `flash_decode_cache`, which reads TABLE as well: keys of a sequence, and its pages.)
+in pages, the first launch is `flash_decode_cache`, which reads TABLE as well: keys of a sequence, and its pages. With
+sinks it reads SINKS, which the first split begins its rows with, as if they were a key each.)
 
 Source: Dao, Haziza, Massa, Sizov, Flash-Decoding for long-context inference (2023): split keys, merge by LSE;
 packing of a group's heads: FlashInfer (Ye et al. 2025), section 3.
@@ -51,7 +52,16 @@ from ..problems.attention import AttentionProblem
 from .config import Config
 from .contract import Schedule, frozen
 from .options import BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, number, tiled
-from .tiles import FP8_P_LOG2, LOG2_E, STATISTIC, padded_head_dim, query_tensor, statistic_tensor
+from .tiles import (
+    FP8_P_LOG2,
+    LOG2_E,
+    STATISTIC,
+    padded_head_dim,
+    query_tensor,
+    score_arguments,
+    sink_tensors,
+    statistic_tensor,
+)
 
 MOST_ROWS = 128
 """Queries of a KV head, all heads of its group together, that are one tile."""
@@ -92,12 +102,13 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
     )
     cached = problem.page > 0 or bool(problem.lengths)
     inputs = (query_tensor(problem), *cache_tensors(problem))
+    sinks = sink_tensors(problem)
     split = Launch(
         name="flash_decode_cache" if cached else "flash_decode",
         grid=(splits, kv_slabs, 1),
         num_warps=config.num_warps,
         num_stages=config.num_stages,
-        program=outline((*inputs, *(parts if splits > 1 else outputs)), splits * kv_slabs),
+        program=outline((*inputs, *(parts if splits > 1 else outputs), *sinks), splits * kv_slabs),
         resources=UNKNOWN,
         dtype=problem.dtype,
         constants=frozen(
@@ -120,6 +131,7 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
             seqlen_k=problem.seqlen_k,
             scale_log2=LOG2_E / problem.head_dim**0.5,
             v_scale=1.0,
+            **score_arguments(problem),
             **({"table_width": inputs[-1].cols} if cached else {}),
         ),
     )
@@ -195,7 +207,7 @@ SCHEDULE = Schedule(
         tiled(NUM_STAGES, 3, 2, 4),
     ),
     launches=launches,
-    reads=("causal", "window", "lengths", "page", "page_order", "kv_dtype"),
+    reads=("causal", "window", "lengths", "page", "page_order", "kv_dtype", "softcap", "sinks"),
     supports=supports,
     suited=suited,
     rules=rules,

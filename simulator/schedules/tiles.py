@@ -98,6 +98,17 @@ def statistic_tensor(problem: AttentionProblem, name: str, role: str = "output")
     )
 
 
+def sink_tensors(problem: AttentionProblem) -> tuple[Tensor, ...]:
+    """SINKS (H, 1), one fp32 logit a query head, where the problem has them."""
+    sinks = Tensor(name="SINKS", role="input", slabs=1, rows=problem.heads, cols=1, dtype=STATISTIC)
+    return (sinks,) if problem.sinks else ()
+
+
+def score_arguments(problem: AttentionProblem) -> dict[str, float]:
+    """Run-time arguments of kernels that cap scores: the cap, where the problem has one."""
+    return {"softcap": problem.softcap} if problem.softcap else {}
+
+
 def score_tensor(
     problem: RowProblem, name: str, role: str = "scratch", *, slabs: int = 0, dtype: Dtype | None = None
 ) -> Tensor:

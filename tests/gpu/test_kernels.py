@@ -76,7 +76,7 @@ def launched(point: "Point") -> tuple[dict[str, Any], list[Any]]:
                 tensors[tensor.name] = memory.fill_(float("nan") if memory.is_floating_point() else 1)
                 if tensor.name == "MASK":
                     rows, keys = point.problem.seqlen_q, point.problem.seqlen_k
-                    memory[..., :keys] = visible_keys(point.problem.mask, rows, keys, memory.device)
+                    memory[..., :keys] = visible_keys(point.problem.whole_mask, rows, keys, memory.device)
         kernels.append(run(find_twin(launch, point.problem), launch, tensors))
     return tensors, kernels
 

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
@@ -15,6 +14,7 @@ from ..simulator.schedules.contract import Schedule
 from ..simulator.schedules.registry import all_problems, all_schedules, default_schedule
 from .given import Given, refuse_unread
 from .groups import Group, parameter
+from .named_files import mask_text, text_or_file
 from .output import BadInput, bad_input
 from .parse import flag, number, one_of, option, whole
 
@@ -100,9 +100,11 @@ class ShapeOptions(Group):
         chosen = {name: value for name, value in values.items() if value is not None}
         with bad_input(*values, *LENGTHS):
             if text := chosen.pop(KEYS, ""):
-                lengths = lengths_of(_text_of(text))
+                lengths = lengths_of(text_or_file(KEYS, text))
                 chosen |= {KEYS: lengths, "batch": len(lengths)}
                 seqlen_k = max(lengths)
+            if "mask" in chosen:
+                chosen["mask"] = mask_text(chosen["mask"])
             for item in kind.FIELDS:
                 if item.default is None and chosen.get(item.name, 1) < 1:
                     raise ValueError(f"{item.name} = {chosen[item.name]}: must be an integer of 1 or more")
@@ -151,12 +153,6 @@ def _annotation(item: Field) -> Any:
         return Annotated[str, option(name, text, item.metavar, lambda typed: typed and word(typed))]
     made = option(name, text, item.metavar, whole)
     return Annotated[int | None, made] if item.default is None else Annotated[int, made]
-
-
-def _text_of(given: str) -> str:
-    """What an option says, or what the file holds that it names."""
-    path = Path(given)
-    return path.read_text("utf-8") if path.is_file() else given
 
 
 def _help(item: Field) -> str:

@@ -97,5 +97,7 @@ def _filled(tensor: Tensor, problem: Problem, place: torch.device, generator: to
         return memory
     memory.fill_(1)
     if tensor.name == "MASK" and isinstance(problem, AttentionProblem):
-        memory[..., : problem.seqlen_k] = visible_keys(problem.mask, problem.seqlen_q, problem.seqlen_k, memory.device)
+        memory[..., : problem.seqlen_k] = visible_keys(
+            problem.whole_mask, problem.seqlen_q, problem.seqlen_k, memory.device
+        )
     return memory

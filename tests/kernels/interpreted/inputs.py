@@ -47,3 +47,11 @@ def draw(problem: AttentionProblem, kind: str = "random", seed: int = 0) -> Tens
     keys = (problem.batch, problem.kv_heads, problem.seqlen_k, problem.head_dim)
     q, k, v = (INPUTS[kind](shape, generator).to(TORCH_DTYPES[problem.dtype]) for shape in (queries, keys, keys))
     return q, k, v
+
+
+def sinks(problem: AttentionProblem, seed: int = 0) -> torch.Tensor:
+    """A sink a head: some as large as scores, one that is -inf and counts for nothing, one that outweighs all."""
+    logits = 3.0 * torch.randn(problem.heads, generator=torch.Generator().manual_seed(seed))
+    logits[::5] = float("-inf")
+    logits[4::5] = 300.0
+    return logits

@@ -1,12 +1,17 @@
-"""flash_decode computes attention of few queries: O and LSE, over splits, groups and masks, judged against fp64."""
+"""flash_decode computes attention of few queries: O and LSE, judged against fp64.
+
+Over splits, groups, masks, capped scores and sinks.
+"""
 
 from dataclasses import replace
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels.interpreted.inputs import INPUTS
 from kernels.interpreted.right import right
+from tilesight.kernels.flash_decode import flash_decode
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.config import Config
 
@@ -25,6 +30,8 @@ SHAPES = st.builds(
             "dtype": st.sampled_from(("fp16", "fp32")),
             "causal": st.booleans(),
             "window": st.sampled_from((0, 0, 1, 20, 70)),
+            "softcap": st.sampled_from((0.0, 0.0, 2.0, 50.0)),
+            "sinks": st.booleans(),
         }
     ),
 )
@@ -36,6 +43,14 @@ def test_splits_merge_to_the_whole(problem: AttentionProblem, splits: int, block
     """Whatever the group, the mask and the number of splits: also where a split sees no key that a query may see."""
     splits = min(splits, -(-problem.seqlen_k // block_n))
     right("flash_decode", problem, Config(splits=splits, block_n=block_n), kind)
+
+
+def test_sinks_that_are_not_one_number_a_head_are_refused_in_one_line() -> None:
+    """Three of four heads, and two bytes each."""
+    q, k = torch.zeros((1, 4, 1, 16)), torch.zeros((1, 2, 32, 16))
+    for sinks, text in ((torch.zeros(3), r"\(3,\) torch.float32"), (torch.zeros(4).half(), r"\(4,\) torch.float16")):
+        with pytest.raises(ValueError, match=rf"^sinks is {text} on cpu: must be \(4,\) torch.float32"):
+            flash_decode(q, k, k, sinks=sinks)
 
 
 def test_queries_that_see_no_key_give_zero_and_minus_infinity() -> None:
