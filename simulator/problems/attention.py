@@ -156,7 +156,7 @@ class AttentionProblem(Problem):
             ("softcap", inf, "above 0, or 0 for none"),
         ):
             value = getattr(self, name)
-            if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 <= value < end:
+            if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 <= float(value) < end:
                 raise ValueError(f"{name} = {shown(value)}: must be {allowed}")
             object.__setattr__(self, name, float(value))
         check_size(self.seqlen_q, self.seqlen_k, self.batch * self.heads)
