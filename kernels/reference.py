@@ -1,4 +1,4 @@
-"""The oracle: attention written out, in fp64 for the truth and in the working precision for the tolerance.
+"""The oracle: attention and row softmax written out, in fp64 for the truth, in the working precision for the tolerance.
 
 A kernel is right if its error against fp64 is at most twice that of the same computation done plainly
 in the kernel's own precision, plus a floor of units in the last place:
@@ -12,6 +12,10 @@ Nothing is tuned.
 In fp8, P is rounded to e4m3 before it is divided by its row's sum, times 2^8 over the row's largest:
 its share of O would underflow otherwise. O is bf16.
 Hopper's tensor cores keep fewer bits than fp32 of sums of fp8 products (`FP8_SUM_EPS`); a processor does not.
+
+Beyond twice the plain computation's error, a row of a softmax may be off by one rounding of its output,
+and by the roundings that a kernel of its blocks makes in fp32: those of its sum, and, without a maximum,
+those of exponents that are large themselves.
 """
 
 from dataclasses import dataclass
@@ -31,7 +35,10 @@ FP8_LARGEST_P = 256.0
 FP8_SUM_EPS = 2.0**-13
 """Sums of fp8 products in Hopper's tensor cores hold 14 bits (DeepSeek-V3 technical report 2024, section 3.3.2)."""
 
-
+FP32_ROUNDINGS = 4
+"""Exponential (two units in the last place on a GPU), reciprocal, product."""
+BLOCK_ROUNDINGS = 3
+"""Of a running sum, a block: one addition; where it is rescaled, an exponential (relative to 1) and a product."""
 IN_WORKING = ("tf32", "score_roundings")
 """Options of `attention` that only the working precision has."""
 
@@ -226,3 +233,39 @@ def judge_attention(
         floor = (longest_q * longest_k / q.shape[3] ** 0.5).clamp(min=options.get("softcap", 0.0)) * sum_eps
         verdicts.append(judge(lse, truth.lse, plain.lse, ulps=LSE_ULPS, floor=floor))
     return tuple(verdicts)
+
+
+def softmax(x: torch.Tensor, *, working: bool = False) -> torch.Tensor:
+    """Softmax along the last axis; rows of -inf alone are 0.
+
+    Args:
+        working: compute in fp32 and round to the dtype of x; else fp64.
+    """
+    precision = torch.float32 if working else torch.float64
+    y = torch.softmax(x.to(precision), dim=-1)
+    y = y.masked_fill((x == float("-inf")).all(dim=-1, keepdim=True), 0.0)
+    return y.to(x.dtype) if working else y
+
+
+def judge_softmax(y: torch.Tensor, x: torch.Tensor, *, block_n: int, safe: bool = True) -> Verdict:
+    """Hold a kernel's softmax against the truth, each row against its own largest element.
+
+    Args:
+        y, x: (batch, heads, M, N); block_n: columns of the kernel's block;
+        safe: whether it subtracts the maximum before it exponentiates.
+
+    Returns:
+        The verdict. A NaN never passes.
+    """
+    blocks = -(-x.shape[-1] // block_n)
+    within_block = (block_n - 1).bit_length()  # a tree of additions
+    roundings = FP32_ROUNDINGS + within_block + BLOCK_ROUNDINGS * blocks
+    largest = torch.zeros_like(x[..., 0], dtype=torch.float64)
+    if not safe:
+        largest = x.double().masked_fill(torch.isinf(x), 0.0).abs().amax(dim=-1)
+    # Rows stand where `judge` has heads.
+    return judge(
+        *(rows.flatten(0, 1) for rows in (y, softmax(x), softmax(x, working=True))),
+        ulps=1,
+        largest_score=(largest + roundings).flatten(0, 1),
+    )

@@ -163,11 +163,10 @@ def _notes(keys: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
     if named and not any(re.search("CausalLM|ConditionalGeneration|LMHead", str(word)) for word in named):
         notes.append(f"architectures = {shown(named)}: its mask is taken as causal")
     if keys.get("model_type") in SINKS:
-        notes.append("attention sinks are left out: --sinks has them, with --schedule flash_decode or flash_masked")
+        notes.append("attention sinks are left out: --sinks has them, with a schedule that takes it")
     if keys.get("attn_logit_softcapping"):
         cap = keys["attn_logit_softcapping"]
-        takers = "with --schedule flash_decode or flash_masked"
-        notes.append(f"attn_logit_softcapping = {cap}: left out: --softcap {cap} has it, {takers}")
+        notes.append(f"attn_logit_softcapping = {cap}: left out: --softcap {cap} has it, with a schedule that takes it")
     if keys.get("attention_dropout"):
         notes.append(f"attention_dropout = {keys['attention_dropout']}: left out, as it acts in training alone")
     if isinstance(config.get("vision_config"), Mapping):

@@ -1,4 +1,4 @@
-"""flash_masked and capped decode: what their machine code reads and multiplies, held against closed forms."""
+"""masked_flash and capped decode: what their machine code reads and multiplies, held against closed forms."""
 
 from dataclasses import replace
 
@@ -34,9 +34,9 @@ TILES = {"block_m": 64, "block_n": 32}
 
 
 def followed(problem: AttentionProblem, **options: int) -> tuple[Launch, ...]:
-    """The launch of `flash_masked` with the program that its code tells of."""
+    """The launch of `masked_flash` with the program that its code tells of."""
     compile_ = tilesight.compiler(problem, "h200", workers=1)
-    resolved = resolve(problem, "flash_masked", Config(**options), H200, resources_of=compile_)
+    resolved = resolve(problem, "masked_flash", Config(**options), H200, resources_of=compile_)
     assert isinstance(resolved, Resolved), resolved
     return follow(resolved.launches, H200).launches
 
@@ -73,7 +73,7 @@ def test_predictions_of_masks_keep_to_physics(asked: dict[str, object]) -> None:
     """FLOP are those of the tiles, and at most those of the tensor cores; bytes no less than compulsory."""
     problem = replace(SMALL, **asked)
     resources_of = tilesight.compiler(problem, "h200", workers=1)
-    asked_of = {"schedule": "flash_masked", "config": Config(**TILES), "resources_of": resources_of}
+    asked_of = {"schedule": "masked_flash", "config": Config(**TILES), "resources_of": resources_of}
     prediction = simulate(problem, **asked_of)
     assert prediction.total.executed_flop == 2 * 4 * needed_tiles(problem).sum() * 4 * 64 * 32 * 64
     assert prediction.total.matmul_flop == problem.matmul_flop <= prediction.total.executed_flop

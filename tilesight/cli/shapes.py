@@ -14,9 +14,8 @@ from ..simulator.schedules.contract import Schedule
 from ..simulator.schedules.registry import all_problems, all_schedules, default_schedule
 from .given import Given, refuse_unread
 from .groups import Group, parameter
-from .named_files import mask_text, text_or_file
 from .output import BadInput, bad_input
-from .parse import flag, number, one_of, option, whole
+from .parse import flag, mask_text, number, one_of, option, text_or_file, whole
 
 DEFAULT_SEQLEN = 4096
 LENGTHS = {

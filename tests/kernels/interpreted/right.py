@@ -7,7 +7,7 @@ from kernels.interpreted.inputs import draw, sinks
 from tilesight.kernels.flash2 import flash2
 from tilesight.kernels.flash2_tma import flash2_tma
 from tilesight.kernels.flash_decode import flash_decode
-from tilesight.kernels.flash_masked import flash_masked
+from tilesight.kernels.masked_flash import masked_flash
 from tilesight.kernels.reference import judge_attention
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.config import Config
@@ -15,7 +15,7 @@ from tilesight.simulator.schedules.config import Config
 KERNELS = MappingProxyType({"flash2": flash2, "flash2_tma": flash2_tma})
 
 
-FUNCTIONS = KERNELS | {"flash_decode": flash_decode, "flash_masked": flash_masked}
+FUNCTIONS = KERNELS | {"flash_decode": flash_decode, "masked_flash": masked_flash}
 
 
 def right(name: str, problem: AttentionProblem, config: Config, kind: str = "random", seed: int = 0) -> None:

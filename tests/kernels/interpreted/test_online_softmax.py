@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kernels.interpreted.inputs import INPUTS
 from tilesight.kernels.launch.launch import TORCH_DTYPES
 from tilesight.kernels.online_softmax import online_softmax
-from tilesight.kernels.reference_softmax import judge_softmax, softmax
+from tilesight.kernels.reference import judge_softmax, softmax
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.online_softmax import SOFTMAX_VARIANT
 

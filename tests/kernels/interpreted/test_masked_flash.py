@@ -1,4 +1,4 @@
-"""flash_masked computes attention under any mask, with capped scores and sinks: O and LSE, judged against fp64."""
+"""masked_flash computes attention under any mask, with capped scores and sinks: O and LSE, judged against fp64."""
 
 import torch
 from hypothesis import given, settings
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from kernels.interpreted.inputs import INPUTS, draw
 from kernels.interpreted.right import right
 from support.mask_definitions import masked_lengths, seen_by_definition
-from tilesight.kernels.flash_masked import flash_masked
+from tilesight.kernels.masked_flash import masked_flash
 from tilesight.kernels.reference import attention
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.config import Config
@@ -30,13 +30,13 @@ def test_any_mask_is_right(
     """Also of rows that see no key, of tiles of such rows, and of key tiles that some rows see nothing of."""
     pattern, m, n, causal, window = case
     lengths = {"seqlen_q": m, "seqlen_k": n, "causal": causal, "window": window, "mask": pattern}
-    right("flash_masked", AttentionProblem(batch=1, heads=2 * group, kv_heads=2, **lengths, **rest), config, kind)
+    right("masked_flash", AttentionProblem(batch=1, heads=2 * group, kv_heads=2, **lengths, **rest), config, kind)
 
 
 def test_rows_without_keys_give_zero_and_minus_infinity() -> None:
     """The second of two rows of blocks is empty, and so are the CTAs of its queries."""
     problem = AttentionProblem(batch=1, heads=2, seqlen_q=64, seqlen_k=64, head_dim=16, mask="blocks:11/00")
-    o, lse = flash_masked(*draw(problem), mask=problem.mask, config=Config(block_m=16, block_n=16))
+    o, lse = masked_flash(*draw(problem), mask=problem.mask, config=Config(block_m=16, block_n=16))
     assert (o[:, :, 32:] == 0).all() and (lse[:, :, 32:] == float("-inf")).all()
     assert torch.isfinite(lse[:, :, :32]).all()
 

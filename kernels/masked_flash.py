@@ -1,4 +1,4 @@
-"""FlashAttention-2 forward under any mask, in Triton: the kernel of `simulator/schedules/flash_masked.py`.
+"""FlashAttention-2 forward under any mask, in Triton: the kernel of `simulator/schedules/masked_flash.py`.
 
 A query tile goes through a list of key tiles: first those that all of its rows see whole, then those that need a mask.
 """
@@ -17,7 +17,7 @@ from .query_tile import capped, finish, online_softmax, twin_of
 
 
 @triton.jit
-def flash_masked_kernel(
+def masked_flash_kernel(
     q_ptr, k_ptr, v_ptr, seen_ptr, tiles_ptr, o_ptr, lse_ptr, sinks_ptr, heads, seqlen_q, seqlen_k, scale_log2, softcap,
     head_dim: tl.constexpr, padded_dim: tl.constexpr, head_group: tl.constexpr, block_m: tl.constexpr,
     block_n: tl.constexpr, whole_m: tl.constexpr, whole_n: tl.constexpr, always: tl.constexpr, p_log2: tl.constexpr,
@@ -110,10 +110,10 @@ def _stream(
     return acc, row_sum, row_max
 
 
-TWINS = MappingProxyType({"flash_masked": twin_of(flash_masked_kernel)})
+TWINS = MappingProxyType({"masked_flash": twin_of(masked_flash_kernel)})
 
 
-def flash_masked(
+def masked_flash(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
@@ -143,5 +143,5 @@ def flash_masked(
     """
     problem = problem_of(q, k, v, causal=causal, window=window, mask=mask, softcap=softcap, sinks=sinks is not None)
     tensors = {"Q": q, "K": k, "V": v, **check_sinks(sinks, q)}
-    run_all(launches_for("flash_masked", problem, config, device, q), problem, TWINS, tensors)
+    run_all(launches_for("masked_flash", problem, config, device, q), problem, TWINS, tensors)
     return tensors["O"].view(q.shape), tensors["LSE"].view(q.shape[:3])

@@ -62,7 +62,7 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
         *sink_tensors(problem),
     )
     launch = Launch(
-        name="flash_masked",
+        name="masked_flash",
         grid=(ctas, 1, 1),
         num_warps=config.num_warps,
         num_stages=config.num_stages,
@@ -86,7 +86,7 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
 
 
 SCHEDULE = Schedule(
-    name="flash_masked",
+    name="masked_flash",
     summary="FlashAttention-2 under any mask: query tiles go through lists of the key tiles that they need",
     source="Dong et al. 2024, FlexAttention, section 4.2",
     options=declared(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tilesight.simulator.problems.pattern import pattern_of
 
-from tilesight.cli.named_files import mask_text, text_or_file
+from tilesight.cli.parse import mask_text, text_or_file
 
 
 def test_blocks_and_documents_come_from_files_or_from_the_line(tmp_path: Path) -> None:
