@@ -17,7 +17,6 @@ from .lengths import words
 from .mask import Mask
 from .problem import Field, Problem, ReadWrite, check_dtype, check_whole_numbers
 
-HEAD_DIMS = range(16, 257, 8)
 PAGE_ORDERS = ("random", "sequential")
 KV_DTYPES = ("fp8", "i8")
 """Element types of a cache that is narrower than Q."""
@@ -97,6 +96,7 @@ class AttentionProblem(Problem):
         }
     )
     IMPLIED: ClassVar[Mapping[str, str]] = MappingProxyType({"causal": "window", "batch": "lengths"})
+    HEAD_DIMS: ClassVar[range] = range(16, 513, 8)
 
     batch: int
     heads: int
@@ -125,8 +125,8 @@ class AttentionProblem(Problem):
         if self.heads % self.kv_heads:
             raise ValueError(f"kv_heads = {self.kv_heads}: must divide heads = {self.heads}")
         check_dtype(self.dtype, OPERANDS)
-        if self.head_dim not in HEAD_DIMS:
-            raise ValueError(f"head_dim = {self.head_dim}: must be a multiple of 8 from 16 to 256")
+        if self.head_dim not in self.HEAD_DIMS:
+            raise ValueError(f"head_dim = {self.head_dim}: must be a multiple of 8 from 16 to 512")
         if not isinstance(self.dropout, Real) or isinstance(self.dropout, bool) or not 0.0 <= self.dropout < 1.0:
             raise ValueError(f"dropout = {shown(self.dropout)}: must be a probability in [0, 1)")
         object.__setattr__(self, "dropout", float(self.dropout))
