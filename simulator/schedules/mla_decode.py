@@ -52,6 +52,9 @@ from .tiles import LOG2_E, query_tensor, statistic_tensor
 MOST_ROWS, WARPS_OF_MOST_ROWS = 64, 8
 """Rows of the largest tile whose O, of the width of a latent, registers hold: half of those of eight warps."""
 
+MOST_QUERIES = 16
+"""Queries of a sequence: more of them are a prefill, which keeps keys and values uncompressed."""
+
 
 def launches(problem: LatentAttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
     """Splits, and their merge where there are several."""
@@ -110,7 +113,12 @@ def largest_tile(problem: LatentAttentionProblem) -> int:
 
 
 def supports(problem: LatentAttentionProblem) -> str | None:
-    """Only 16 bits: latents of 32 fill shared memory, and of 8 they are no operand of P L on tensor cores."""
+    """Only few queries, as all tiles go over all keys; only 16 bits.
+
+    Latents of 32 bits fill shared memory, and of 8 they are no operand of P L on tensor cores.
+    """
+    if problem.seqlen_q > MOST_QUERIES:
+        return f"seqlen_q = {problem.seqlen_q}: at most {MOST_QUERIES}; a decode step has 1, or a few that are guessed"
     if problem.element_bytes != 2:
         return f"dtype = {problem.dtype}: must be fp16 or bf16"
     return None
