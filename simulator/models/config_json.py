@@ -105,8 +105,8 @@ def _latent(keys: Mapping[str, Any]) -> tuple[int, int, int, tuple[str]] | None:
     if value_dim > head_dim:
         raise ValueError(f"v_head_dim = {value_dim}: must be at most qk_nope_head_dim + qk_rope_head_dim = {head_dim}")
     note = (
-        f"latent attention (MLA): decoding is over latents of {latent_dim} + {rope_dim} (--schedule mla_decode); all"
-        f" else is of heads of {head_dim}, to which V of {value_dim} is padded"
+        f"latent attention (MLA): schedules of it decode over latents of {latent_dim} + {rope_dim}; others"
+        f" take heads of {head_dim}, to which V of {value_dim} is padded"
     )
     return latent_dim, rope_dim, head_dim, (note,)
 

@@ -63,6 +63,8 @@ MERGED_ELEMENTS = 1024
 FLASH_ATTENTION_DIM, FLASH_ATTENTION_TILE = 128, (128, 176)
 """Head dimension, and rows and keys of FlashAttention-3's tile for it without a mask (hopper/tile_size.h); its rule
 counts such tiles, so that it is told of no other head."""
+WIDEST_OF_64_KEYS = 256
+"""Elements of a head up to which three stages of K and V of 64 keys fit into shared memory."""
 USUAL_PAGE = 16
 """Keys of a page where a problem has none: what vLLM takes by default."""
 SPLITS = number(
@@ -169,10 +171,11 @@ def supports(problem: AttentionProblem) -> str | None:
 
 
 def suited(problem: AttentionProblem, device: Device) -> dict[str, Value]:
-    """Splits that give each SM two CTAs, of four key tiles at least."""
+    """Splits that give each SM two CTAs, of four key tiles at least; of the widest heads tiles that fit."""
     tiles = cdiv(problem.seqlen_k, 64)
     wanted = cdiv(2 * device.sms, problem.batch * problem.kv_heads)
-    return {"splits": max(1, min(wanted, tiles // 4, MOST_SPLITS))}
+    narrow = {"block_n": 32} if padded_head_dim(problem) > WIDEST_OF_64_KEYS else {}
+    return {"splits": max(1, min(wanted, tiles // 4, MOST_SPLITS)), **narrow}
 
 
 def rules(problem: AttentionProblem, config: Config, device: Device, ctas_per_sm: int) -> dict[str, dict[str, Value]]:
