@@ -160,7 +160,7 @@ def rules(
 
 SCHEDULE = Schedule(
     name="mla_decode",
-    summary="Decoding over latents (MLA): heads are rows of tiles, one latent tile is K and V, keys split among CTAs",
+    summary="Decoding over latents (MLA): heads are rows of tiles, a latent is K and V, keys split among CTAs",
     source="DeepSeek-AI 2024, DeepSeek-V2; FlashMLA",
     problem=LatentAttentionProblem,
     options=declared(
