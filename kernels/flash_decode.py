@@ -3,7 +3,6 @@
 Row r of a tile is query r // group of head r % group of a KV head's group, so that rows of a query share its mask.
 """
 
-from dataclasses import replace
 from types import MappingProxyType
 
 import torch
@@ -13,8 +12,9 @@ import triton.language as tl
 from ..simulator.device.device import Device
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
-from ..simulator.schedules.contract import frozen
-from .launch.launch import TORCH_DTYPES, check_sinks, launches_for, problem_of, run_all
+from .decode.call import MERGE, decoded, table_of
+from .decode.splits import tile_place
+from .launch.launch import TORCH_DTYPES, check_sinks, problem_of
 from .numbers import LN_2, LOG2_E
 from .query_tile import capped, online_softmax, twin_of
 
@@ -142,31 +142,17 @@ def _stream(
     places, dims = tl.arange(0, block_n), tl.arange(0, padded_dim)
     clipped: tl.constexpr = masked and not whole_n
     padded: tl.constexpr = head_dim != padded_dim
-    # Tiles within a page, or without pages, are rows a fixed distance apart: an address of the tile, and constants.
-    apart: tl.constexpr = page % block_n != 0
-    step: tl.constexpr = kv_heads if page else 1
     for tile in tl.range(first, last):
         key = tile * block_n
         keys = key + places
         inside = dims[None, :] < head_dim
         if clipped:
             inside = (keys < seqlen_k)[:, None] & inside
-        if apart:
-            if clipped:
-                numbers = tl.load(sequence_ptr + 1 + keys // page, mask=keys < seqlen_k, other=0)
-            else:
-                numbers = tl.load(sequence_ptr + 1 + keys // page)
-            rows = (numbers.to(tl.int64) * page + keys % page) * kv_heads + kv_slab % kv_heads
-            offsets = rows[:, None] * head_dim + dims[None, :]
-            k_tile_ptr, v_tile_ptr = k_ptr + offsets, v_ptr + offsets
-        else:
-            if page:
-                number = tl.load(sequence_ptr + 1 + key // page).to(tl.int64)
-                row = (number * page + key % page) * kv_heads + kv_slab % kv_heads
-            else:
-                row = kv_slab.to(tl.int64) * most_keys + key
-            offsets = places[:, None] * (step * head_dim) + dims[None, :]
-            k_tile_ptr, v_tile_ptr = k_ptr + row * head_dim + offsets, v_ptr + row * head_dim + offsets
+        row, rows = tile_place(
+            sequence_ptr, kv_slab, key, most_keys, seqlen_k, kv_heads, block_n, page, clipped,
+        )  # fmt: skip
+        offsets = rows[:, None] * head_dim + dims[None, :]
+        k_tile_ptr, v_tile_ptr = k_ptr + row * head_dim + offsets, v_ptr + row * head_dim + offsets
         if clipped or padded:
             k = tl.load(k_tile_ptr, mask=inside, other=0.0)
         else:
@@ -188,37 +174,11 @@ def _stream(
     return acc, row_sum, row_max
 
 
-@triton.jit
-def flash_decode_merge_kernel(
-    o_parts_ptr, lse_parts_ptr, o_ptr, lse_ptr, seqlen_q, splits,
-    head_dim: tl.constexpr, padded_dim: tl.constexpr, head_group: tl.constexpr, padded_splits: tl.constexpr,
-):  # fmt: skip
-    """O and LSE of a query of a head: the splits' outputs, weighted by 2^LSE. Shapes: as of the kernel above."""
-    query, slab = tl.program_id(0), tl.program_id(1)
-    row = query * head_group + slab % head_group
-    parts, dims = tl.arange(0, padded_splits), tl.arange(0, padded_dim)
-    place = ((slab // head_group).to(tl.int64) * splits + parts) * (head_group * seqlen_q) + row
-    inside = parts < splits
-    lse = tl.load(lse_parts_ptr + place, mask=inside, other=float("-inf"))
-    inside_tile = inside[:, None] & (dims < head_dim)[None, :]
-    o = tl.load(o_parts_ptr + place[:, None] * head_dim + dims[None, :], mask=inside_tile, other=0.0)
-    largest = tl.max(lse, 0)
-    finite = tl.where(largest == float("-inf"), 0.0, largest)
-    weights = tl.exp2(lse - finite)
-    total = tl.sum(weights, 0)
-    seen = total != 0.0
-    divisor = tl.where(seen, total, 1.0)
-    merged = tl.sum(o * weights[:, None], 0) / divisor
-    at = slab.to(tl.int64) * seqlen_q + query
-    tl.store(o_ptr + at * head_dim + dims, merged.to(o_ptr.dtype.element_ty), mask=dims < head_dim)
-    tl.store(lse_ptr + at, tl.where(seen, (finite + tl.log2(divisor)) * LN_2, float("-inf")))
-
-
 TWINS = MappingProxyType(
     {
         "flash_decode": twin_of(flash_decode_kernel),
         "flash_decode_cache": twin_of(flash_decode_cache_kernel),
-        "flash_decode_merge": twin_of(flash_decode_merge_kernel),
+        **MERGE,
     }
 )
 
@@ -250,7 +210,7 @@ def flash_decode(
         ValueError: tensors or configuration that the kernels cannot take; one line.
     """
     problem = problem_of(q, k, v, causal=causal, window=window, softcap=softcap, sinks=sinks is not None)
-    return _decoded(problem, {"Q": q, "K": k, "V": v, **check_sinks(sinks, q)}, {}, config, device)
+    return decoded(TWINS, problem, {"Q": q, "K": k, "V": v, **check_sinks(sinks, q)}, {}, config, device)
 
 
 def flash_decode_cache(
@@ -280,16 +240,11 @@ def flash_decode_cache(
     Raises:
         ValueError: tensors or configuration that the kernels cannot take; one line.
     """
-    keys = tuple(int(length) for length in lengths.tolist())
-    stored = next((name for name, dtype in TORCH_DTYPES.items() if dtype == k.dtype), str(k.dtype))
-    given = next((name for name, dtype in TORCH_DTYPES.items() if dtype == q.dtype), str(q.dtype))
-    page = 0 if pages is None else k.shape[1]
-    if pages is not None and pages.shape[1] * page < max(keys):
-        raise ValueError(f"pages has {pages.shape[1]} of {page} keys a sequence: lengths has {max(keys)}")
-    if pages is not None and not 0 <= int(pages.min()) <= int(pages.max()) < k.shape[0]:
-        raise ValueError(f"pages has {int(pages.min())} to {int(pages.max())}: k has 0 to {k.shape[0] - 1}")
-    if pages is None and k.shape[2] != max(keys):
-        raise ValueError(f"k has room for {k.shape[2]} keys: must be that of the longest of lengths, {max(keys)}")
+    keys, page, table = table_of(k, lengths, pages)
+    stored, given = (
+        next((name for name, dtype in TORCH_DTYPES.items() if dtype == tensor.dtype), str(tensor.dtype))
+        for tensor in (k, q)
+    )
     problem = AttentionProblem(
         batch=q.shape[0],
         heads=q.shape[1],
@@ -306,29 +261,6 @@ def flash_decode_cache(
         softcap=softcap,
         sinks=sinks is not None,
     )
-    columns = [lengths[:, None], *([] if pages is None else [pages])]
-    table = torch.cat([column.to(torch.int32) for column in columns], 1).contiguous()
+    arguments = {"scale_log2": k_scale * LOG2_E.value / problem.head_dim**0.5, "v_scale": v_scale}
     tensors = {"Q": q, "K": k, "V": v, "TABLE": table, **check_sinks(sinks, q)}
-    return _decoded(problem, tensors, {"k_scale": k_scale, "v_scale": v_scale}, config, device)
-
-
-def _decoded(
-    problem: AttentionProblem,
-    tensors: dict[str, torch.Tensor],
-    scales: dict[str, float],
-    config: Config | None,
-    device: Device | str | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """O and LSE. Args: tensors: by name of the program's; scales: of what is stored."""
-    q = tensors["Q"]
-    launches = launches_for("flash_decode", problem, config, device, q)
-    if scales:
-        first = launches[0]
-        scaled = {
-            "scale_log2": first.arguments["scale_log2"] * scales["k_scale"],
-            "v_scale": scales["v_scale"],
-            **({"table_width": tensors["TABLE"].shape[1]} if "TABLE" in tensors else {}),
-        }
-        launches = (replace(first, arguments=frozen(**{**first.arguments, **scaled})), *launches[1:])
-    run_all(launches, problem, TWINS, tensors)
-    return tensors["O"].view(q.shape), tensors["LSE"].view(q.shape[:3])
+    return decoded(TWINS, problem, tensors, arguments, config, device)

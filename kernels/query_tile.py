@@ -18,6 +18,7 @@ import triton.language as tl
 from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
+from ..simulator.problems.problem import Problem
 from ..simulator.schedules.config import Config
 from .launch.launch import Twin, allocate, check_launch_fits, check_runnable, launches_for, problem_of, run
 from .numbers import LN_2, LOG2_E
@@ -148,13 +149,13 @@ def finish(
         tl.store(lse_tile_ptr, lse, mask=rows < rows_left)
 
 
-def twin_of(function: Any) -> Callable[[Launch, AttentionProblem], Twin]:
+def twin_of(function: Any) -> Callable[[Launch, Problem], Twin]:
     """A kernel called as its launch says; what a launch does not have is None.
 
     Raises, when called: ValueError: a grid that no GPU takes.
     """
 
-    def twin(launch: Launch, problem: AttentionProblem) -> Twin:
+    def twin(launch: Launch, problem: Problem) -> Twin:
         check_runnable(launch)
         names = function.arg_names[len(launch.program.tensors) :]
         return Twin(function, MappingProxyType({name: launch.kernel_arguments.get(name) for name in names}))

@@ -48,6 +48,10 @@ class Serving:
         self.model.shard(self.tp)
         for name in ("batch", "seqlen"):
             whole(name, getattr(self, name))
+        if self.kv_dtype and self.model.latent_dim:
+            raise ValueError(
+                f"kv_dtype = {self.kv_dtype!r}: latents of {self.model.name} are {self.model.dtype}; leave it out"
+            )
 
     @property
     def shard_weight_bytes(self) -> int:
@@ -66,6 +70,8 @@ class Serving:
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on the model, and on how it is shared."""
+        if self.model.latent_dim and self.tp > 1:
+            return (*self.model.notes, f"each of {self.tp} GPUs holds all latents: --tp makes no KV cache smaller")
         copies = self.tp // self.model.kv_heads
         if copies < 2:
             return self.model.notes
@@ -91,8 +97,10 @@ class Serving:
     def decode_problem(self, layers: Layers) -> AttentionProblem:
         """One layer, a query of each sequence over the keys that its cache keeps, all of which it sees; on one GPU."""
         keys = min(self.seqlen, self.model.window_of(layers) or self.seqlen)
-        problem = self.model.problem(batch=self.batch, seqlen_q=1, seqlen_k=keys, tp=self.tp, layers=layers)
-        return problem.but(causal=False, window=0, kv_dtype=self.kv_dtype)
+        shape = {"batch": self.batch, "seqlen_q": 1, "seqlen_k": keys}
+        problem = self.model.problem(**shape, tp=self.tp, layers=layers, kind=self.model.decoded)
+        cache = {"window": 0, "kv_dtype": self.kv_dtype} if self.model.decoded is AttentionProblem else {}
+        return problem.but(causal=False, **cache)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,21 +11,24 @@ SEED = 0
 """Of the order of random pages: a pool in use has them anywhere."""
 
 
-def cache_tensors(problem: AttentionProblem) -> tuple[Tensor, ...]:
+def cache_tensors(problem: AttentionProblem, names: str = "KV") -> tuple[Tensor, ...]:
     """K, V, and TABLE where sequences have pages or lengths of their own.
 
     In pages K and V are (pages, page, G, D), as vLLM keeps them; else (B, G, N, D).
     TABLE (B, 1 + most pages) int32 has the keys of each sequence, and then its pages.
+
+    Args:
+        names: a letter for each tensor of the cache.
     """
     kv_slabs, rows = problem.batch * problem.kv_heads, problem.seqlen_k
     if problem.page:
         kv_slabs = sum(cdiv(length, problem.page) for length in problem.key_lengths)
         rows = problem.page * problem.kv_heads
-    keys, values = (
+    tensors = tuple(
         Tensor(name=name, role="input", slabs=kv_slabs, rows=rows, cols=problem.head_dim, dtype=problem.kv_element)
-        for name in "KV"
+        for name in names
     )
-    return (keys, values, _table(problem)) if problem.page or problem.lengths else (keys, values)
+    return (*tensors, _table(problem)) if problem.page or problem.lengths else tensors
 
 
 def _table(problem: AttentionProblem) -> Tensor:

@@ -11,12 +11,13 @@ from fractions import Fraction
 from math import ceil, log2
 
 from ..arguments import whole
-from ..integers import cdiv
+from ..integers import cdiv, next_power_of_two
 
 FLASH_ATTENTION_MAX_SPLITS = 128
 FLASH_ATTENTION_L2_BYTES = 50 << 20
 """What FlashAttention-3 takes every L2 to be [B]."""
 VLLM_MIN_CTAS, VLLM_SEGMENTS = 128, 16
+VLLM_MLA_KEYS = 512
 SGLANG_MAX_SPLITS = 8
 """Default of --triton-attention-num-kv-splits."""
 FLASHINFER_MIN_KEYS = 128
@@ -98,6 +99,16 @@ def vllm_triton_splits(decode: Decode, *, seqlen_q: int = 1, capture_sizes: Sequ
     if capture_sizes:
         most = min(capture_sizes, key=lambda size: abs(size - most))
     return VLLM_SEGMENTS if seqlen_q == 1 and decode.batch <= most else 1
+
+
+def vllm_triton_mla_splits(decode: Decode) -> int:
+    """Splits of vLLM's Triton decode over latents (MLA): one for 512 keys, a power of two, two an SM at most.
+
+    Neither the batch nor the heads matter.
+
+    Source: vllm-project/vllm, vllm/v1/attention/backends/mla/triton_mla.py, forward_mqa, as of 2026 (until then four).
+    """
+    return min(next_power_of_two(max(1, decode.seqlen_k // VLLM_MLA_KEYS)), 2 * decode.sms)
 
 
 def sglang_triton_splits(decode: Decode, *, max_splits: int = SGLANG_MAX_SPLITS) -> int:

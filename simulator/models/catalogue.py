@@ -104,6 +104,7 @@ def model_problem(
     seqlen_k: int,
     tp: int = 1,
     layers: str | None = None,
+    decode: bool = False,
 ) -> AttentionProblem:
     """The attention of one layer of a model, on one of `tp` GPUs that share its heads.
 
@@ -113,9 +114,11 @@ def model_problem(
         batch: sequences; seqlen_q, seqlen_k: query and key length; for a step of decoding seqlen_q is 1.
         tp: GPUs that share the heads.
         layers: "global" or "local", of a model that has both; global where it is None.
+        decode: whether latent attention is over latents, as in a step of decoding.
 
     Raises:
         ValueError: as `load_model`; or a number is not allowed.
     """
     loaded = model if isinstance(model, Model) else load_model(model)
-    return loaded.problem(batch=batch, seqlen_q=seqlen_q, seqlen_k=seqlen_k, tp=tp, layers=layers)
+    kind = loaded.decoded if decode else AttentionProblem
+    return loaded.problem(batch=batch, seqlen_q=seqlen_q, seqlen_k=seqlen_k, tp=tp, layers=layers, kind=kind)

@@ -26,7 +26,7 @@ UNLIKE_HEADS = ("global_head_dim", "num_global_key_value_heads", "swa_head_dim",
 READ = {
     "num_attention_heads", "num_key_value_heads", "head_dim", "v_head_dim", "sliding_window", "use_sliding_window",
     "max_window_layers", "full_attention_interval", "sliding_window_pattern", "_sliding_window_pattern",
-    "attn_logit_softcapping", *UNLIKE_HEADS,
+    "attn_logit_softcapping", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", *UNLIKE_HEADS,
 }  # fmt: skip
 """Keys about attention that are looked at here."""
 HARMLESS = {
@@ -49,12 +49,11 @@ def model_of(config: Mapping[str, Any], name: str) -> Model:
     """
     nested = config.get("text_config")
     keys: dict[str, Any] = {**config, **nested} if isinstance(nested, Mapping) else dict(config)
-    _refuse_latent(keys)
     heads, layers = (_count(keys, key) for key in ("num_attention_heads", "num_hidden_layers"))
     kv_heads = heads if keys.get("num_key_value_heads") is None else _count(keys, "num_key_value_heads")
     if heads % kv_heads:
         raise ValueError(f"num_key_value_heads = {kv_heads}: must divide num_attention_heads = {heads}")
-    head_dim = _head_dim(keys, heads)
+    latent_dim, rope_dim, head_dim, remark_on_latents = _latent(keys) or (0, 0, _head_dim(keys, heads), ())
     for key in UNLIKE_HEADS:
         if keys.get(key) not in (
             None,
@@ -70,40 +69,46 @@ def model_of(config: Mapping[str, Any], name: str) -> Model:
     local, full = (kinds.count(f"{kind}_attention") for kind in ("sliding", "full"))
     if not local + full:
         raise ValueError(f"layer_types: no layer is full_attention or sliding_attention; {BY_HAND}")
+    if not latent_dim and keys.get("v_head_dim") not in (None, head_dim):
+        raise ValueError(f"v_head_dim = {shown(keys['v_head_dim'])}: must be head_dim = {head_dim}; {BY_HAND}")
     dtype, remark = _dtype(keys)
     return Model(
         name=name,
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
+        latent_dim=latent_dim,
+        rope_dim=rope_dim,
         dtype=dtype,
         global_layers=full,
         local_layers=local,
         window=_count(keys, "sliding_window") if local else 0,
         weight_bytes=weight_bytes(keys, heads, kv_heads, head_dim, ELEMENTS[dtype].size_bytes),
-        notes=(*remark, *notes, *_notes(keys, config)),
+        notes=(*remark, *remark_on_latents, *notes, *_notes(keys, config)),
     )
 
 
 BY_HAND = "give --heads, --kv-heads and --head-dim instead"
 
 
-def _refuse_latent(keys: Mapping[str, Any]) -> None:
-    """Raises: ValueError: keys and values are compressed (MLA), or of unlike head dimensions."""
-    rank = keys.get("kv_lora_rank")
-    if rank:
-        heads, value = keys.get("num_attention_heads"), keys.get("v_head_dim")
-        rope = keys.get("qk_rope_head_dim") or 0
-        wide = (keys.get("qk_nope_head_dim") or 0) + rope
-        raise ValueError(
-            f"kv_lora_rank = {rank}: latent attention (MLA) is not answered yet (prefill: {heads} heads of {wide}, V of"
-            f" {value}; decode: latent keys of {rank + rope}, values of {rank}); `tilesight predict` answers of your"
-            f" kernel, and prefill lies between --heads {heads} --causal with --head-dim {value} and {wide}"
-        )
-    if keys.get("v_head_dim") not in (None, keys.get("head_dim")):
-        raise ValueError(
-            f"v_head_dim = {shown(keys['v_head_dim'])}: must be head_dim = {keys.get('head_dim')}; {BY_HAND}"
-        )
+def _latent(keys: Mapping[str, Any]) -> tuple[int, int, int, tuple[str]] | None:
+    """Dimensions of a latent, of what is beside it, and of heads in prefill, and a note; None where there are none.
+
+    Raises:
+        ValueError: a key is missing, or values are wider than keys.
+    """
+    if not keys.get("kv_lora_rank"):
+        return None
+    wanted = ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
+    latent_dim, rope_dim, nope_dim, value_dim = (_count(keys, key) for key in wanted)
+    head_dim = nope_dim + rope_dim
+    if value_dim > head_dim:
+        raise ValueError(f"v_head_dim = {value_dim}: must be at most qk_nope_head_dim + qk_rope_head_dim = {head_dim}")
+    note = (
+        f"latent attention (MLA): schedules of it decode over latents of {latent_dim} + {rope_dim}; others"
+        f" take heads of {head_dim}, to which V of {value_dim} is padded"
+    )
+    return latent_dim, rope_dim, head_dim, (note,)
 
 
 def _count(keys: Mapping[str, Any], key: str) -> int:

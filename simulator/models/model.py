@@ -5,12 +5,14 @@ as in vLLM (`total_num_kv_heads` of its models).
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ..arguments import whole
 from ..dtypes import DTYPES
 from ..problems.attention import AttentionProblem
+from ..problems.latent_attention import LatentAttentionProblem
 
+Kind = TypeVar("Kind", bound=AttentionProblem)
 Layers = Literal["global", "local"]
 KINDS: tuple[Layers, ...] = ("global", "local")
 
@@ -22,7 +24,8 @@ class Model:
     Args:
         name: in the catalogue, or the path of its config.json.
         heads, kv_heads: query and KV heads of a layer.
-        head_dim: elements per head.
+        head_dim: elements per head; of latent attention those of a key before it is compressed.
+        latent_dim, rope_dim: elements of a latent, and of what is beside it; 0 where keys are not compressed.
         dtype: element type of Q, K, V and O, as of `AttentionProblem`.
         global_layers: layers in which a query sees all keys up to its own place.
         local_layers: layers in which it sees the last `window` of them.
@@ -40,6 +43,8 @@ class Model:
     local_layers: int
     window: int
     weight_bytes: int = 0
+    latent_dim: int = 0
+    rope_dim: int = 0
     notes: tuple[str, ...] = ()
 
     @property
@@ -81,23 +86,54 @@ class Model:
             raise ValueError(f"tp = {tp}: cannot share the {heads}; must be one of {', '.join(map(str, allowed))}")
         return self.heads // tp, max(1, self.kv_heads // tp)
 
-    def fields(self, layers: str | None = None, tp: int = 1) -> dict[str, Any]:
-        """What it says of a problem, by the fields of `AttentionProblem`. Raises: ValueError: as `kind` and `shard`."""
+    def fields(
+        self, layers: str | None = None, tp: int = 1, problem: type[AttentionProblem] = AttentionProblem
+    ) -> dict[str, Any]:
+        """What it says of a problem, by its fields.
+
+        Args:
+            problem: its type; `LatentAttentionProblem` for decoding over latents.
+
+        Raises:
+            ValueError: as `kind` and `shard`; or there are no latents.
+        """
         heads, kv_heads = self.shard(tp)
+        window = self.window_of(self.kind(layers))
+        if issubclass(problem, LatentAttentionProblem):
+            if not self.latent_dim:
+                raise ValueError(f"model = {self.name!r}: has no {problem.KIND}")
+            latent = {"latent_dim": self.latent_dim, "rope_dim": self.rope_dim}
+            return {"heads": heads, **latent, "dtype": self.dtype, "causal": True}
         shape = {"heads": heads, "kv_heads": kv_heads, "head_dim": self.head_dim, "dtype": self.dtype}
-        return {**shape, "causal": True, "window": self.window_of(self.kind(layers))}
+        return {**shape, "causal": True, "window": window}
 
     def kv_bytes(self, layers: Layers, tokens: int, tp: int = 1, kv_dtype: str = "") -> int:
         """What one layer of a kind keeps of keys and values of a sequence, on each of `tp` GPUs [B].
 
-        Of a window a layer keeps no more than it. Args: kv_dtype: element type of the cache, where it has its own.
+        Of a window a layer keeps no more than it; latents are of all heads, and each GPU keeps them.
+
+        Args:
+            kv_dtype: element type of the cache, where it has its own.
         """
         _, kv_heads = self.shard(tp)
         kept = min(tokens, self.window_of(layers) or tokens)
-        return 2 * kv_heads * kept * self.head_dim * DTYPES[kv_dtype or self.dtype].size_bytes
+        token_elements = self.latent_dim + self.rope_dim or 2 * kv_heads * self.head_dim
+        return kept * token_elements * DTYPES[kv_dtype or self.dtype].size_bytes
 
     def problem(
-        self, *, batch: int, seqlen_q: int, seqlen_k: int, tp: int = 1, layers: str | None = None
-    ) -> AttentionProblem:
-        """The attention of a layer on one GPU. Raises: ValueError: as `fields` and `AttentionProblem`."""
-        return AttentionProblem(batch=batch, seqlen_q=seqlen_q, seqlen_k=seqlen_k, **self.fields(layers, tp))
+        self,
+        *,
+        batch: int,
+        seqlen_q: int,
+        seqlen_k: int,
+        tp: int = 1,
+        layers: str | None = None,
+        kind: type[Kind] = AttentionProblem,  # type: ignore[assignment]
+    ) -> Kind:
+        """The attention of a layer on one GPU. Raises: ValueError: as `fields` and the type of problem."""
+        return kind(batch=batch, seqlen_q=seqlen_q, seqlen_k=seqlen_k, **self.fields(layers, tp, kind))
+
+    @property
+    def decoded(self) -> type[AttentionProblem]:
+        """The type of problem that a step of decoding is."""
+        return LatentAttentionProblem if self.latent_dim else AttentionProblem

@@ -20,7 +20,6 @@ from .mask import Mask, Seen
 from .pattern import pattern_of
 from .problem import Field, Problem, ReadWrite, check_dtype, check_whole_numbers
 
-HEAD_DIMS = range(16, 257, 8)
 PAGE_ORDERS = ("random", "sequential")
 KV_DTYPES = ("fp8", "i8")
 """Element types of a cache that is narrower than Q."""
@@ -116,6 +115,7 @@ class AttentionProblem(Problem):
         }
     )
     IMPLIED: ClassVar[Mapping[str, str]] = MappingProxyType({"causal": "window", "batch": "lengths"})
+    HEAD_DIMS: ClassVar[range] = range(16, 513, 8)
 
     batch: int
     heads: int
@@ -149,8 +149,8 @@ class AttentionProblem(Problem):
         if self.heads % self.kv_heads:
             raise ValueError(f"kv_heads = {self.kv_heads}: must divide heads = {self.heads}")
         check_dtype(self.dtype, OPERANDS)
-        if self.head_dim not in HEAD_DIMS:
-            raise ValueError(f"head_dim = {self.head_dim}: must be a multiple of 8 from 16 to 256")
+        if self.head_dim not in self.HEAD_DIMS:
+            raise ValueError(f"head_dim = {self.head_dim}: must be a multiple of 8 from 16 to 512")
         for name, end, allowed in (
             ("dropout", 1.0, "a probability in [0, 1)"),
             ("softcap", inf, "above 0, or 0 for none"),

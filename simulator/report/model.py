@@ -29,7 +29,7 @@ def models_text(models: Mapping[str, Model], refused: Sequence[str], width: int 
         column("model", list(models), left=True),
         column("heads", [str(model.heads) for model in every]),
         column("KV heads", [str(model.kv_heads) for model in every]),
-        column("D", [str(model.head_dim) for model in every]),
+        column("D", [_dims(model) for model in every]),
         column("dtype", [model.dtype for model in every], left=True),
         column("layers", [_layers(model) for model in every], left=True),
         column("KV of a token", [units.capacity(_kv_of_a_token(model)) for model in every]),
@@ -48,6 +48,8 @@ def models_dict(models: Mapping[str, Model]) -> dict[str, object]:
                 "heads": model.heads,
                 "kv_heads": model.kv_heads,
                 "head_dim": model.head_dim,
+                "latent_dim": model.latent_dim,
+                "rope_dim": model.rope_dim,
                 "dtype": model.dtype,
                 "layers": {kind: model.count(kind) for kind in model.kinds},
                 "window": model.window or None,
@@ -65,6 +67,14 @@ def _kv_of_a_token(model: Model) -> int:
     return sum(model.count(kind) * model.kv_bytes(kind, 1) for kind in model.kinds)
 
 
+def _dims(model: Model) -> str:
+    return (
+        f"{model.head_dim} (latents of {model.latent_dim} + {model.rope_dim})"
+        if model.latent_dim
+        else f"{model.head_dim}"
+    )
+
+
 def _layers(model: Model) -> str:
     kinds = {"global": "global", "local": f"local (window {model.window:,})"}
     return " + ".join(f"{model.count(kind)} {kinds[kind]}" for kind in model.kinds)
@@ -79,7 +89,7 @@ def serving_text(answers: Sequence[ServingAnswer], width: int = 120, color: bool
     )  # fmt: skip
     share = f" on each of {asked.tp} GPUs" if asked.tp > 1 else ""
     cache = f", KV cache {asked.kv_dtype}" if asked.kv_dtype else ""
-    lines = [f"{model.name}{share}: {of}, D={model.head_dim} {model.dtype}{cache}; layers: {_layers(model)}"]
+    lines = [f"{model.name}{share}: {of}, D={_dims(model)} {model.dtype}{cache}; layers: {_layers(model)}"]
     lines += [f"Note: {note}" for note in asked.notes]
     lines += [f"Note: {note}" for answer in answers for note in (*answer.notes, *answer.missing)]
     lines = list(dict.fromkeys(lines))

@@ -74,6 +74,8 @@ MERGED_ELEMENTS = 1024
 FLASH_ATTENTION_DIM, FLASH_ATTENTION_TILE = 128, (128, 176)
 """Head dimension, and rows and keys of FlashAttention-3's tile for it without a mask (hopper/tile_size.h); its rule
 counts such tiles, so that it is told of no other head."""
+WIDEST_OF_64_KEYS = 256
+"""Elements of a head up to which three stages of K and V of 64 keys fit into shared memory."""
 USUAL_PAGE = 16
 """Keys of a page where a problem has none: what vLLM takes by default."""
 SPLITS = number(
@@ -87,20 +89,11 @@ SPLITS = number(
 def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
     """Splits, and their merge where there are several."""
     group, splits = problem.head_group, config.splits
-    if splits > cdiv(problem.seqlen_k, config.block_n):
-        raise ValueError(
-            f"splits = {splits}: {problem.seqlen_k} keys are {cdiv(problem.seqlen_k, config.block_n)} tiles of"
-            f" {config.block_n}: must be at most one split a tile"
-        )
+    check_splits(problem, config)
     kv_slabs, rows = problem.batch * problem.kv_heads, problem.head_group * problem.seqlen_q
     dim = padded_head_dim(problem)
     outputs = (query_tensor(problem, "O", "output"), statistic_tensor(problem, "LSE"))
-    parts = (
-        Tensor(
-            name="O_parts", role="scratch", slabs=kv_slabs * splits, rows=rows, cols=problem.head_dim, dtype=STATISTIC
-        ),
-        Tensor(name="LSE_parts", role="scratch", slabs=kv_slabs * splits, rows=rows, cols=1, dtype=STATISTIC),
-    )
+    parts = parts_of(problem, splits, problem.head_dim)
     cached = problem.page > 0 or bool(problem.lengths)
     inputs = (query_tensor(problem), *cache_tensors(problem))
     sinks = sink_tensors(problem)
@@ -138,9 +131,35 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
     )
     if splits == 1:
         return (split,)
-    padded = next_power_of_two(splits)
+    return split, merge_of(problem, splits, parts, outputs)
+
+
+def check_splits(problem: AttentionProblem, config: Config) -> None:
+    """Raises: ValueError: more splits than tiles of keys."""
+    tiles = cdiv(problem.seqlen_k, config.block_n)
+    if config.splits > tiles:
+        raise ValueError(
+            f"splits = {config.splits}: {problem.seqlen_k} keys are {tiles} tiles of"
+            f" {config.block_n}: must be at most one split a tile"
+        )
+
+
+def parts_of(problem: AttentionProblem, splits: int, cols: int) -> tuple[Tensor, Tensor]:
+    """O and LSE of each split. Args: cols: elements of a row of O."""
+    slabs, rows = problem.batch * problem.kv_heads * splits, problem.head_group * problem.seqlen_q
+    return (
+        Tensor(name="O_parts", role="scratch", slabs=slabs, rows=rows, cols=cols, dtype=STATISTIC),
+        Tensor(name="LSE_parts", role="scratch", slabs=slabs, rows=rows, cols=1, dtype=STATISTIC),
+    )
+
+
+def merge_of(
+    problem: AttentionProblem, splits: int, parts: tuple[Tensor, ...], outputs: tuple[Tensor, Tensor]
+) -> Launch:
+    """The launch that merges several splits. Args: parts: as of `parts_of`; outputs: O and LSE."""
+    padded, dim = next_power_of_two(splits), next_power_of_two(outputs[0].cols)
     heads = problem.batch * problem.heads
-    merge = Launch(
+    return Launch(
         name="flash_decode_merge",
         grid=(problem.seqlen_q, heads, 1),
         num_warps=min(8, max(1, padded * dim // MERGED_ELEMENTS)),
@@ -148,10 +167,9 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
         program=outline((*parts, *outputs), problem.seqlen_q * heads),
         resources=UNKNOWN,
         dtype=problem.dtype,
-        constants=frozen(head_dim=problem.head_dim, padded_dim=dim, head_group=group, padded_splits=padded),
+        constants=frozen(head_dim=outputs[0].cols, padded_dim=dim, head_group=problem.head_group, padded_splits=padded),
         arguments=frozen(seqlen_q=problem.seqlen_q, splits=splits),
     )
-    return split, merge
 
 
 def supports(problem: AttentionProblem) -> str | None:
@@ -166,10 +184,11 @@ def supports(problem: AttentionProblem) -> str | None:
 
 
 def suited(problem: AttentionProblem, device: Device) -> dict[str, Value]:
-    """Splits that give each SM two CTAs, of four key tiles at least."""
+    """Splits that give each SM two CTAs, of four key tiles at least; of the widest heads tiles that fit."""
     tiles = cdiv(problem.seqlen_k, 64)
     wanted = cdiv(2 * device.sms, problem.batch * problem.kv_heads)
-    return {"splits": max(1, min(wanted, tiles // 4, MOST_SPLITS))}
+    narrow = {"block_n": 32} if padded_head_dim(problem) > WIDEST_OF_64_KEYS else {}
+    return {"splits": max(1, min(wanted, tiles // 4, MOST_SPLITS)), **narrow}
 
 
 def rules(problem: AttentionProblem, config: Config, device: Device, ctas_per_sm: int) -> dict[str, dict[str, Value]]:

@@ -55,3 +55,22 @@ def sinks(problem: AttentionProblem, seed: int = 0) -> torch.Tensor:
     logits[::5] = float("-inf")
     logits[4::5] = 300.0
     return logits
+
+
+SPARE = 2
+"""Pages of the pool that belong to nobody."""
+
+
+def paged(cache: torch.Tensor, lengths: list[int], page: int, order: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """A cache (B, G, N, D) as a pool (pages, page, G, D), and the pages of each sequence (B, most)."""
+    counts = [-(-length // page) for length in lengths]
+    pool = torch.zeros((sum(counts) + SPARE, page, cache.shape[1], cache.shape[3]), dtype=cache.dtype)
+    table = torch.zeros((len(lengths), max(counts)), dtype=torch.int32)
+    numbers = iter(order)
+    for sequence, (length, count) in enumerate(zip(lengths, counts, strict=True)):
+        for place in range(count):
+            number = next(numbers)
+            keys = cache[sequence, :, place * page : min((place + 1) * page, length)]
+            table[sequence, place] = number
+            pool[number, : keys.shape[1]] = keys.transpose(0, 1)
+    return pool, table

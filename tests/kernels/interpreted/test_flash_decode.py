@@ -60,6 +60,12 @@ def test_queries_that_see_no_key_give_zero_and_minus_infinity() -> None:
         right("flash_decode", problem, Config(splits=splits, block_n=16))
 
 
+def test_heads_of_512_are_computed_as_others_are() -> None:
+    """The widest that there are; two queries of three heads, 70 keys."""
+    problem = AttentionProblem(batch=1, heads=3, kv_heads=1, seqlen_q=2, seqlen_k=70, head_dim=512, causal=True)
+    right("flash_decode", problem, Config(splits=2, block_n=32))
+
+
 def test_what_is_beyond_a_tile_of_queries_or_a_split_a_tile_is_refused_in_one_line() -> None:
     """129 rows; three splits of two tiles."""
     problem = AttentionProblem(batch=1, heads=3, kv_heads=1, seqlen_q=43, seqlen_k=32, head_dim=32)

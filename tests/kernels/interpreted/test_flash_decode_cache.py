@@ -4,28 +4,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels.interpreted.inputs import SPARE, paged
 from tilesight.kernels.flash_decode import flash_decode_cache
 from tilesight.simulator.schedules.config import Config
 
-SPARE = 2
-"""Pages of the pool that belong to nobody."""
 SCALES = {torch.float16: (1.0, 1.0), torch.int8: (0.03, 0.02)}
 """Element type of the cache -> what keys and values are multiplied by."""
-
-
-def paged(cache: torch.Tensor, lengths: list[int], page: int, order: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """A cache (B, G, N, D) as a pool (pages, page, G, D), and the pages of each sequence (B, most)."""
-    counts = [-(-length // page) for length in lengths]
-    pool = torch.zeros((sum(counts) + SPARE, page, cache.shape[1], cache.shape[3]), dtype=cache.dtype)
-    table = torch.zeros((len(lengths), max(counts)), dtype=torch.int32)
-    numbers = iter(order)
-    for sequence, (length, count) in enumerate(zip(lengths, counts, strict=True)):
-        for place in range(count):
-            number = next(numbers)
-            keys = cache[sequence, :, place * page : min((place + 1) * page, length)]
-            table[sequence, place] = number
-            pool[number, : keys.shape[1]] = keys.transpose(0, 1)
-    return pool, table
 
 
 def expected(

@@ -45,7 +45,7 @@ def test_a_model_fills_what_is_not_typed(
         (("--model", "llama-3-8b", "--layers", "local"), "--layers = 'local': all layers of llama-3-8b are global"),
         (("--model", "llama-3-8b", "--causal"), "--causal: changes nothing with --model"),
         (("--model", "llama-3-8b", "--schedule", "online_softmax"), "has layers of attention, not of softmax"),
-        (("--model", "deepseek-v3"), "latent attention (MLA) is not answered yet"),
+        (("--model", "llama-3-8b", "--schedule", "mla_decode"), "--model = 'llama-3-8b': has no latent attention"),
         (("--model", "none.json"), "--model 'none.json': cannot be read"),
         (("--tp", "2"), "--tp 2: changes nothing without --model"),
     ],
@@ -91,10 +91,10 @@ def test_a_cache_of_another_type_is_half_as_large(capsys: pytest.CaptureFixture[
 
 
 def test_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    """All of the catalogue; of the one that is not answered, why."""
+    """All of the catalogue."""
     assert main(["model"]) == 0
     text = capsys.readouterr().out
-    assert "gemma-3-27b" in text and "52 local (window 1,024)" in text and "model 'deepseek-v3': kv_lora_rank" in text
+    assert "gemma-3-27b" in text and "52 local (window 1,024)" in text and "192 (latents of 512 + 64)" in text
     assert main(["model", "--json"]) == 0
     assert all(item["source"] for item in json.loads(capsys.readouterr().out)["models"])
 

@@ -6,6 +6,7 @@ from tilesight.simulator.launch.split_rules import (
     flash_attention_3_splits,
     flashinfer_splits,
     sglang_triton_splits,
+    vllm_triton_mla_splits,
     vllm_triton_splits,
 )
 
@@ -99,3 +100,9 @@ def test_a_decode_without_keys_is_refused() -> None:
     """Named, with what is allowed."""
     with pytest.raises(ValueError, match="seqlen_k = 0: must be an integer of 1 or more"):
         decode(1, 8, 0)
+
+
+@pytest.mark.parametrize(("seqlen_k", "splits"), [(100, 1), (1023, 1), (8192, 16), (10_000, 32), (1 << 20, 264)])
+def test_vllm_splits_latents_by_their_length_alone(seqlen_k: int, splits: int) -> None:
+    """A split for 512 keys, rounded up to a power of two, at most two an SM; the same for one sequence and for 64."""
+    assert {vllm_triton_mla_splits(decode(batch, 1, seqlen_k)) for batch in (1, 64)} == {splits}

@@ -21,6 +21,7 @@ PUBLISHED = {
     "gemma-3-27b": (32, 16, 128, 10, 52, 1024),
     "gpt-oss-20b": (64, 8, 64, 12, 12, 128),
     "gpt-oss-120b": (64, 8, 64, 18, 18, 128),
+    "deepseek-v3": (128, 128, 192, 61, 0, 0),
 }
 """Heads, KV heads, head dimension, global and local layers, window: model cards and technical reports."""
 QWEN_25 = {
@@ -49,6 +50,7 @@ LLAMA = {
     "hidden_size": 4096, "model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 32,
     "torch_dtype": "float32",
 }  # fmt: skip
+LATENT = LLAMA | {"kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128}
 INTERVAL = LLAMA | {"model_type": "qwen3_next", "head_dim": 256, "full_attention_interval": 4}
 NEXT = LLAMA | {"layer_types": (["linear_attention"] * 3 + ["full_attention"]) * 8, "linear_num_key_heads": 16}
 
@@ -65,8 +67,8 @@ def test_a_model_is_as_published(name: str) -> None:
 
 
 def test_the_catalogue_holds_no_model_that_is_not_checked() -> None:
-    """All of the table, and the one whose latent attention is refused."""
-    assert set(models()) == {*PUBLISHED, "deepseek-v3"}
+    """All of the table."""
+    assert set(models()) == set(PUBLISHED)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_what_is_left_out_of_attention_is_said(config: dict[str, Any], said: lis
         ({"num_key_value_heads": 5}, "num_key_value_heads = 5: must divide num_attention_heads = 32"),
         ({"hidden_size": 4100}, "hidden_size = 4100: must be a multiple of num_attention_heads = 32"),
         ({"model_type": "qwen3"}, "head_dim: is missing"),
-        ({"kv_lora_rank": 512}, "latent attention"),
+        ({"kv_lora_rank": 512}, "qk_rope_head_dim: is missing"),
         ({"head_dim": 192, "v_head_dim": 128}, "v_head_dim = 128: must be head_dim = 192"),
         ({"global_head_dim": 512}, "global_head_dim = 512: layers with unlike heads"),
         ({"layer_types": ["full_attention"]}, "must be a list of num_hidden_layers = 32"),
@@ -127,6 +129,20 @@ def test_an_attention_that_is_not_answered_is_refused(changed: dict[str, Any], m
     """In a line that names the key; no other shape is taken in its place."""
     with pytest.raises(ValueError, match=message):
         model_of(LLAMA | changed, "it")
+
+
+def test_decoding_of_latent_attention_is_over_latents() -> None:
+    """DeepSeek-V3: its heads share 512 + 64 elements a key, all on each GPU; the heads of prefill have 192."""
+    model = load_model("deepseek-v3")
+    prefill, decode = (
+        model_problem(model, batch=4, seqlen_q=1, seqlen_k=100, tp=8, decode=decode) for decode in (False, True)
+    )
+    assert (prefill.heads, prefill.kv_heads, prefill.head_dim) == (16, 16, 192)
+    assert decode.text == "B=4 H=16 G=1 M=1 N=100 D=576 bf16 causal, latent 512"
+    assert model.kv_bytes("global", 100, tp=8) == model.kv_bytes("global", 100) == 100 * 576 * 2
+    assert "V of 128 is padded" in model.notes[0]
+    with pytest.raises(ValueError, match=r"v_head_dim = 256: must be at most .* = 192"):
+        model_of({**LATENT, "v_head_dim": 256}, "it")
 
 
 def test_a_file_answers_as_the_name_does(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_elements_have_the_size_of_their_type(dtype: str, size: int) -> None:
         ("batch", 1 << 20),
         ("head_dim", 20),
         ("head_dim", 8),
-        ("head_dim", 264),
+        ("head_dim", 520),
         ("kv_heads", 3),
         ("kv_heads", -2),
         ("dtype", "int8"),

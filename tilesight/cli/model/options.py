@@ -53,8 +53,8 @@ class ModelOptions(Group):
             raise BadInput(f"--model {self.model}: has layers of attention, not of {kind.KIND}; leave it out")
         refuse_unread(typed, ["--causal"], "with --model, whose attention is causal")
         model = model_given(self.model, "--")
-        with bad_input("tp", "layers"):
-            fields = model.fields(self.layers, 1 if self.tp is None else self.tp)
+        with bad_input("tp", "layers", "model"):
+            fields = model.fields(self.layers, 1 if self.tp is None else self.tp, kind)
         options = {name: f"--{name.replace('_', '-')}" for name in fields}
         typed_fields = [name for name, option in options.items() if option in typed]
         filled = {name: value for name, value in fields.items() if name not in typed_fields}
