@@ -110,8 +110,10 @@ def test_a_mask_skips_the_tiles_that_nobody_sees(window: int) -> None:
         ("one_pass", {"kv_heads": 4}, {"block_m": 64, "block_n": 128, "num_stages": 1}),
         ("one_pass", {"kv_heads": 2}, {"block_m": 128, "block_n": 64, "num_warps": 8, "num_stages": 2}),
         ("one_pass", {"kv_heads": 1, "seqlen_k": 1500}, {"block_m": 64, "block_n": 64, "num_stages": 1}),
+        ("two_kernels", {"kv_heads": 4, "window": 500, "head_dim": 64}, {"block_m": 64, "block_n": 64}),
+        ("two_kernels", {"kv_heads": 2, "window": 100}, {"block_m": 128, "block_n": 128, "num_warps": 8}),
     ],
-    ids=["last tile", "of each head", "longer than the one followed"],
+    ids=["last tile", "of each head", "longer than the one followed", "window", "window of two tiles"],
 )
 def test_ragged_tiles_of_a_mask_are_followed_to_the_row(
     form: str, problem: dict[str, int], options: dict[str, int]
