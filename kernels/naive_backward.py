@@ -17,7 +17,7 @@ from .backward.stored_scores import (
     transposed_product_kernel,
 )
 from .flash_backward import TWINS as FUSED_TWINS
-from .launch.launch import Twin
+from .launch.launch import Roundings, Twin
 from .naive import output_kernel
 
 _KERNELS: MappingProxyType[str, Any] = MappingProxyType(
@@ -30,6 +30,10 @@ _KERNELS: MappingProxyType[str, Any] = MappingProxyType(
         "naive_key_gradients": transposed_product_kernel,
     }
 )
+
+
+ROUNDINGS = Roundings(scores=1)
+"""P, dP and dS are stored."""
 
 
 def twin(launch: Launch, problem: AttentionBackwardProblem) -> Twin:

@@ -7,6 +7,7 @@ default. The lists here are by loop nest; a schedule names the one that is made 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
 from .options import Value
 
@@ -51,6 +52,27 @@ KEYS_OUTSIDE = (
     listed("small", block_n=64),
 )
 """One CTA a head, keys outside."""
+DECODE = (
+    listed("served", splits=2),
+    listed("served", splits=8, block_n=128),
+    listed("alone", splits=32),
+    listed("alone", splits=8, num_warps=8),
+    listed("alone"),
+    listed("speculative", splits=4),
+    listed("ragged", splits=4),
+    listed("paged", splits=4),
+    listed("narrow", splits=4),
+)
+"""Few queries over long caches."""
+BACKWARD = (
+    listed("middle"),
+    listed("causal"),
+    listed("small"),
+    listed("grouped", num_stages=2, block_m=64, block_n=64, num_warps=4),
+    listed("short"),
+    listed("middle", block_m=64, block_n=128, num_warps=8),
+)
+"""Gradients."""
 PIPELINE = (
     listed("middle"),
     listed("small"),
@@ -67,10 +89,12 @@ class Coverage:
     Args:
         points: its part of the short list.
         weight: its share of the points drawn for the long list is this over the sum of all schedules' weights.
+        shapes: of the long list: as many queries as keys, more or fewer (`prefill`); or a step of decoding (`decode`).
     """
 
     points: tuple[ListedPoint, ...] = (listed("middle"), listed("causal"), listed("small"))
     weight: int = 1
+    shapes: Literal["prefill", "decode"] = "prefill"
 
 
 USUAL_COVERAGE = Coverage()

@@ -50,6 +50,7 @@ from ..launch.split_rules import (
 from ..problems.attention import AttentionProblem
 from .config import Config
 from .contract import Schedule, frozen
+from .coverage import DECODE, Coverage
 from .options import BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, number, tiled
 from .tiles import FP8_P_LOG2, LOG2_E, STATISTIC, padded_head_dim, query_tensor, statistic_tensor
 
@@ -201,4 +202,5 @@ SCHEDULE = Schedule(
     rules=rules,
     color="#CC79A7",
     outlined=True,
+    coverage=Coverage(points=DECODE, shapes="decode"),
 )

@@ -15,11 +15,10 @@ if missing_gpu() is None:
     from tilesight.kernels.naive_backward import naive_backward
     from tilesight.kernels.reference import attention
     from tilesight.simulator.schedules.config import Config
+    from tilesight.validate.measure.gradient_oracle import TF32_SUM_EPS
 
 SEEDS = 1000
 REPEATS = 100
-TF32_SUM_EPS = 2.0**-11
-"""Of sums of products whose operands are cut to tf32."""
 FORMS: tuple[dict[str, Any], ...] = (
     {"form": "two_kernels"},
     {"form": "one_pass"},

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..simulator.problems.attention import AttentionProblem
 from .gpu import DOCTOR, Named, compiler, gpu_missing, need_gpu
 from .output import Output, announce_compiler, deliver, progress, text_color, text_width
 from .points import problem_given
@@ -60,7 +61,7 @@ def checkpoint(
     from ..validate.experiments import checkpoint as room
     from ..validate.report.checkpoint import checkpoint_html, checkpoint_text
 
-    asked, missing = problem_given(problem), gpu_missing()
+    asked, missing = problem_given(problem, AttentionProblem), gpu_missing()
     if missing:
         with progress("predictions") as tick:
             answers = room.predict(asked, device.device, workers=workers, progress=tick)
@@ -82,7 +83,7 @@ def launches(problem: Sequence[str], device: Named, workers: int, wanted: Wanted
     from ..validate.experiments import launches as room
     from ..validate.report.launches import launches_text
 
-    asked, compiled = problem_given(problem), compiler(device.device, workers, code=True)
+    asked, compiled = problem_given(problem, AttentionProblem), compiler(device.device, workers, code=True)
     with asking() as ask:
         announce_compiler()
         with progress("predictions") as tick:

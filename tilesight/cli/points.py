@@ -1,17 +1,38 @@
 """What `tilesight validate` is to run: the points that its options describe."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..simulator.device.device import Device
 from ..simulator.names import unknown
 from ..simulator.problems.attention import AttentionProblem
+from ..simulator.problems.problem import Problem
+from ..simulator.schedules.contract import Schedule
 from ..simulator.schedules.registry import all_options
 from .output import BadInput, bad_input
-from .shapes import LENGTHS, ProblemOptions
+from .shapes import FORWARD, LENGTHS, PASSES, ProblemOptions
 
 if TYPE_CHECKING:
     from ..validate.points.point import Point
+
+Kind = TypeVar("Kind", bound=AttentionProblem)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongSet:
+    """Which points are drawn. Args: seed; points: how many, None for the usual number.
+
+    Raises:
+        BadInput: less than one is drawn.
+    """
+
+    seed: int = 0
+    points: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.points is not None and self.points < 1:
+            raise BadInput(f"--draw = {self.points}: must be an integer of 1 or more")
 
 
 def settings_given(name: str, given: Sequence[str] | None) -> dict[str, str]:
@@ -25,8 +46,8 @@ def settings_given(name: str, given: Sequence[str] | None) -> dict[str, str]:
     return settings
 
 
-def problem_given(given: Sequence[str]) -> AttentionProblem:
-    """The problem that `--problem` describes. Raises: BadInput: a key or value is not allowed."""
+def problem_given(given: Sequence[str], kind: type[Kind]) -> Kind:
+    """The problem of a kind that `--problem` describes. Raises: BadInput: a key or value is not allowed."""
     values: dict[str, Any] = {}
     fields = AttentionProblem.FIELDS
     known = {**{item.name: item.default for item in fields}, **dict.fromkeys(LENGTHS)}
@@ -45,9 +66,15 @@ def problem_given(given: Sequence[str]) -> AttentionProblem:
             except ValueError:
                 raise BadInput(f"--problem {key}={value}: must be a number") from None
     try:
-        return ProblemOptions(known | values).build(AttentionProblem)
+        return ProblemOptions(known | values).build(kind)
     except BadInput as error:
         raise BadInput(f"--problem: {str(error).removeprefix('--')}") from None
+
+
+def _problem_of(schedule: Schedule, given: Sequence[str]) -> Problem:
+    """The problem that `--problem` describes to a schedule. Raises: BadInput: as `problem_given`."""
+    kind = schedule.problem
+    return problem_given(given, kind if issubclass(kind, AttentionProblem) else AttentionProblem)
 
 
 def options_given(given: Sequence[str] | None) -> dict[str, int | str]:
@@ -71,10 +98,10 @@ def asked_points(
     problem: list[str] | None,
     config: list[str] | None,
     only: list[str] | None,
-    full: bool,
-    seed: int,
+    long_set: LongSet | None,
     l2: str,
     device: Device,
+    pass_: str = FORWARD,
 ) -> tuple[list["Point"], tuple[str, ...]]:
     """The points that the options describe, and a remark on each schedule that the device cannot run.
 
@@ -93,20 +120,23 @@ def asked_points(
             if name not in runnable:
                 raise ValueError(f"schedule {name!r}: has no kernel; those that have one are {', '.join(runnable)}")
     if not names or "all" in (schedule or []):
-        names += [name for name in runnable if find_schedule(name).problem is AttentionProblem and name not in names]
+        names += [name for name in runnable if find_schedule(name).problem is PASSES[pass_] and name not in names]
     names, left_out = able(names, device)
     for name, reason in left_out.items():
         if not names:
             raise BadInput(f"--schedule {name}: {reason}")
     if problem:
-        asked = problem_given(problem)
-        points = [Point(schedule=name, problem=asked, config=runnable_config(name), l2=l2) for name in names]
-        reasons = {name: find_schedule(name).why_not(asked) for name in names}
-        points = [point for point in points if reasons[point.schedule] is None]
+        asked = {name: _problem_of(find_schedule(name), problem) for name in names}
+        reasons = {name: find_schedule(name).why_not(asked[name]) for name in names}
+        points = [
+            Point(schedule=name, problem=asked[name], config=runnable_config(name), l2=l2)
+            for name in names
+            if reasons[name] is None
+        ]
         if not points:
             raise BadInput(f"--problem: schedule {names[0]}: {reasons[names[0]]}")
-    elif full:
-        points = sets.full_points(names, device, seed, l2)
+    elif long_set:
+        points = sets.full_points(names, device, long_set.seed, l2, long_set.points or sets.DRAWN_POINTS)
     else:
         points = sets.default_points(names, l2)
     notes = tuple(f"{name} is left out: {reason}" for name, reason in left_out.items())

@@ -33,7 +33,7 @@ from ...simulator.problems.attention import AttentionProblem
 from ...simulator.problems.problem import Problem
 from ...simulator.schedules.config import Config
 from ...simulator.schedules.contract import Schedule
-from ...simulator.schedules.registry import all_schedules
+from ...simulator.schedules.registry import written_schedules
 from ..measure.results_file import read_results
 from ..points.point import Point, runnable_schedules
 from .kept_figures import difference, figures_on, lost_matmuls
@@ -75,8 +75,8 @@ def wanted(device: Device) -> Iterator[Wanted]:
     The whole space of schedules that let CTAs be ordered, the matrix products of the baseline's, and the kernels
     between the products of every pipeline in its default configuration.
     """
-    attention = [all_schedules()[name] for name in runnable_schedules()]
-    attention = [schedule for schedule in attention if schedule.problem is AttentionProblem]
+    runnable = (written_schedules().get(name) for name in runnable_schedules())
+    attention = [schedule for schedule in runnable if schedule and schedule.problem is AttentionProblem]
     for head_dim in HEAD_DIMS:
         for schedule in attention:
             if "cta_order" in schedule.options:

@@ -12,6 +12,7 @@ from ...simulator import units
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Launch
 from ...simulator.launch.walk import steps, tally
+from ...simulator.problems.problem import Problem
 from ..counters.ncu_output import CountedLaunch
 from ..measurement import LaunchMeasurement, Timing
 
@@ -43,6 +44,7 @@ class Facts:
 
 def doubts(
     launches: Sequence[Launch],
+    problem: Problem,
     device: Device,
     *,
     ran: Sequence[LaunchMeasurement],
@@ -52,10 +54,11 @@ def doubts(
     """All that a worker finds against a point that it measured, the gravest first; counters are judged later.
 
     Args:
-        launches: what was asked for, with compiled resources where they are known; ran: what ran, in order.
+        launches: what was asked for, with compiled resources where they are known; problem: what they solve;
+            ran: what ran, in order.
     """
     objections = work_doubts(facts) + launch_doubts(launches, ran)
-    return tuple(objections + rate_doubts(launches, device, timing) + clock_doubts(ran, device, timing))
+    return tuple(objections + rate_doubts(launches, problem, device, timing) + clock_doubts(ran, device, timing))
 
 
 def work_doubts(facts: Facts) -> list[str]:
@@ -122,7 +125,7 @@ def counted_doubts(
     return objections
 
 
-def rate_doubts(launches: Sequence[Launch], device: Device, timing: Timing) -> list[str]:
+def rate_doubts(launches: Sequence[Launch], problem: Problem, device: Device, timing: Timing) -> list[str]:
     """Times that no GPU of this kind can reach."""
     objections = []
     if timing.l2 == "cold":
@@ -136,7 +139,8 @@ def rate_doubts(launches: Sequence[Launch], device: Device, timing: Timing) -> l
     instructions = ("mma", "wgmma", "tcgen05")
     per_cycle = max(device.tensor_flop_per_cycle(name, launch.dtype) for name in instructions for launch in launches)
     peak = per_cycle * device.sms * device.boost_clock_hz
-    flop = sum(_executed_flop(launch) for launch in launches)
+    # Of outlines only the problem's products are known, before they are compiled.
+    flop = max(problem.matmul_flop, sum(_executed_flop(launch) for launch in launches))
     objections += _faster("tensor cores run", flop, timing.median_s, peak, units.rate)
     least_s = len(launches) * device.l2_latency_cycles / device.boost_clock_hz
     if timing.median_s < least_s:

@@ -2,6 +2,7 @@
 
 A part is some rows of one head. Under a causal mask these rows see a prefix of the keys,
 so a part is a smaller problem of the same kind, and no score matrix has to be held as a whole.
+Of a backward pass a part is all heads that share a KV head (`gradient_oracle`).
 """
 
 from collections.abc import Mapping
@@ -18,9 +19,11 @@ from ...kernels.reference_softmax import judge_softmax
 from ...simulator.integers import cdiv
 from ...simulator.launch.program import Launch
 from ...simulator.problems.attention import AttentionProblem
+from ...simulator.problems.attention_backward import AttentionBackwardProblem
 from ...simulator.problems.problem import Problem
 from ...simulator.problems.softmax import SoftmaxProblem
 from ...simulator.schedules.registry import find_schedule
+from .gradient_oracle import gradient_error
 
 PART_SCORES = 1 << 26
 """Scores of a part: half a gigabyte in fp64, of which the reference holds a few."""
@@ -41,6 +44,8 @@ def oracle_error(schedule: str, problem: Problem, launch: Launch, tensors: Mappi
     problem = find_schedule(schedule).problem.of(problem)
     if isinstance(problem, SoftmaxProblem):
         return max(_softmax_error(problem, launch, tensors, part) for part in parts(problem))
+    if isinstance(problem, AttentionBackwardProblem):
+        return gradient_error(problem, tensors, stored=roundings_of(schedule).scores > 0)
     if type(problem) is not AttentionProblem:
         raise ValueError(f"problem = {problem.KIND}: nobody has written down what is right")
     lse = None
@@ -53,8 +58,30 @@ def oracle_error(schedule: str, problem: Problem, launch: Launch, tensors: Mappi
         tiles = cdiv(problem.seqlen_k, int(launch.constants["block_n"]))
         roundings = replace(roundings, outputs=roundings.outputs + tiles)
     keep = tensors["DROP_MASK"][..., : problem.seqlen_k] if problem.dropout else None
-    q, k, v, o = (tensors[name] for name in "QKVO")
-    return max(_part_error(roundings, problem, q, k, v, o, lse, keep, part) for part in parts(problem))
+    q, o = tensors["Q"], tensors["O"]
+    return max(
+        _part_error(roundings, problem, q, cached(problem, tensors, part), o, lse, keep, part)
+        for part in parts(problem)
+    )
+
+
+def cached(
+    problem: AttentionProblem, tensors: Mapping[str, torch.Tensor], part: Part
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """K and V that the head of a part sees, both (keys of its sequence, D) in the dtype of Q; out of pages, if any.
+
+    Args:
+        tensors: as `oracle_error`'s.
+    """
+    batch, head, _, _ = part
+    kv_head, length = head // problem.head_group, problem.key_lengths[batch]
+    if problem.page:
+        numbers = tensors["TABLE"][0, batch, 1 : 1 + cdiv(length, problem.page)].long()
+        pages = (tensors[name].view(-1, problem.page, problem.kv_heads, problem.head_dim) for name in "KV")
+        k, v = (x[numbers, :, kv_head].reshape(-1, problem.head_dim)[:length] for x in pages)
+    else:
+        k, v = (tensors[name][batch * problem.kv_heads + kv_head, :length] for name in "KV")
+    return k.to(tensors["Q"].dtype), v.to(tensors["Q"].dtype)
 
 
 def parts(
@@ -82,25 +109,21 @@ def _part_error(
     roundings: Roundings,
     problem: AttentionProblem,
     q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
+    kv: tuple[torch.Tensor, torch.Tensor],
     o: torch.Tensor,
     lse: torch.Tensor | None,
     keep: torch.Tensor | None,
     part: Part,
 ) -> float:
-    """Error of one part. Args: all tensors as (slabs, rows, ...)."""
+    """Error of one part. Args: kv: of `cached`; the other tensors as (slabs, rows, ...)."""
     batch, head, first, last = part
-    slab = batch * problem.heads + head
-    kv_slab = batch * problem.kv_heads + head // problem.head_group
-    keys = problem.seqlen_k
-    if problem.causal:
-        keys = min(keys, last + problem.seqlen_k - problem.seqlen_q)
+    slab, length = batch * problem.heads + head, problem.key_lengths[batch]
+    keys = min(length, last + length - problem.seqlen_q) if problem.causal else length
 
     def rows(tensor: torch.Tensor) -> torch.Tensor:
         return tensor[slab, first:last][None, None]
 
-    blind = max(0, problem.seqlen_q - problem.seqlen_k - first) if problem.causal else 0
+    blind = max(0, problem.seqlen_q - length - first) if problem.causal else 0
     if bool((rows(o)[..., :blind, :] != 0).any()):
         return inf  # rows that see no key are exactly 0
     if keys <= 0:
@@ -113,8 +136,7 @@ def _part_error(
         rows(o),
         None if lse is None else rows(lse),
         rows(q),
-        k[kv_slab, :keys][None, None],
-        v[kv_slab, :keys][None, None],
+        *(x[:keys][None, None] for x in kv),
         **options,
     )
     return max(verdict.error for verdict in verdicts)

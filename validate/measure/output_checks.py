@@ -40,15 +40,23 @@ def is_stale(run: Callable[[], object], outputs: list[torch.Tensor], changed: to
     The kernel is to be run once before. Outputs of all zeros say nothing, and count as fresh.
     """
     before = [output.clone() for output in outputs]
-    changed.neg_()
+    _negate(changed)
     run()
     torch.cuda.synchronize()
     same = all(
         torch.equal(old.view(torch.uint8), new.view(torch.uint8)) for old, new in zip(before, outputs, strict=True)
     )
-    changed.neg_()
+    _negate(changed)
     run()
     return same and any(bool(output.any()) for output in before)
+
+
+def _negate(numbers: torch.Tensor) -> None:
+    """Change the sign of all, of fp8 as well, which torch does not negate."""
+    if numbers.is_floating_point() and numbers.element_size() == 1:
+        numbers.view(torch.uint8).bitwise_xor_(0x80)
+    else:
+        numbers.neg_()
 
 
 def watch_streams(run: Callable[[], object]) -> tuple[float, float]:

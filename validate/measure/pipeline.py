@@ -1,6 +1,6 @@
 """A point on a GPU: its tensors, its kernels, one pass through its launches, and the memory that this takes.
 
-Inputs are random, the same for the same point; outputs and scratch begin as poison, so that what no kernel wrote shows.
+Outputs and scratch begin as poison (`inputs`), so that what no kernel wrote shows.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,9 @@ import torch
 
 from ...kernels.launch.launch import Twin, allocate, run
 from ...kernels.launch.registry import find_twin
-from ...kernels.reference import visible_keys
-from ...simulator.launch.program import Launch, Tensor
-from ...simulator.problems.attention import AttentionProblem
+from ...simulator.launch.program import Launch
 from ...simulator.problems.problem import Problem
-from .output_checks import poison
+from .inputs import filled
 
 SEED = 20_26
 
@@ -39,8 +37,8 @@ class Pipeline:
 
     @property
     def last_input(self) -> torch.Tensor:
-        """The input on which every output element depends through its values alone: V, or X of a softmax."""
-        return self.tensors["V" if "V" in self.tensors else "X"]
+        """The input whose sign is that of most outputs: dO of a backward pass, V, or X of a softmax."""
+        return next(self.tensors[name] for name in ("dO", "V", "X") if name in self.tensors)
 
     def run(self) -> list[Any]:
         """Enqueue all launches once. Returns: the compiled kernel of each."""
@@ -62,7 +60,7 @@ def prepare(launches: Sequence[Launch], problem: Problem, place: torch.device) -
     before_bytes = torch.cuda.memory_allocated(place)
     kept = {tensor.name: tensor for launch in launches for tensor in launch.program.tensors if tensor.role != "scratch"}
     generator = torch.Generator(place).manual_seed(SEED)
-    tensors = {name: _filled(tensor, problem, place, generator) for name, tensor in kept.items()}
+    tensors = filled(kept.values(), problem, place, generator)
     torch.cuda.synchronize(place)
     torch.cuda.reset_peak_memory_stats(place)
     scratch = {
@@ -79,23 +77,5 @@ def prepare(launches: Sequence[Launch], problem: Problem, place: torch.device) -
                 del tensors[name]
     torch.cuda.synchronize(place)
     peak_bytes = torch.cuda.max_memory_allocated(place) - before_bytes
-    tensors |= {name: _filled(tensor, problem, place, generator) for name, tensor in scratch.items()}
+    tensors |= filled(scratch.values(), problem, place, generator)
     return Pipeline(launches=tuple(launches), twins=twins, problem=problem, tensors=tensors), peak_bytes
-
-
-def _filled(tensor: Tensor, problem: Problem, place: torch.device, generator: torch.Generator) -> torch.Tensor:
-    """Device memory for a tensor: random where it is an input (a mask: what it lets through), else poison."""
-    memory = allocate(tensor, place)
-    if tensor.role != "input":
-        poison([memory])
-        return memory
-    if memory.is_floating_point() and memory.element_size() > 1:
-        return memory.normal_(generator=generator)
-    if memory.is_floating_point():
-        for slab in memory:  # torch draws no fp8
-            slab.copy_(torch.randn(slab.shape, generator=generator, device=place))
-        return memory
-    memory.fill_(1)
-    if tensor.name == "MASK" and isinstance(problem, AttentionProblem):
-        memory[..., : problem.seqlen_k] = visible_keys(problem.mask, problem.seqlen_q, problem.seqlen_k, memory.device)
-    return memory

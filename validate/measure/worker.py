@@ -94,7 +94,7 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
         launches=seen,
         peak_memory_bytes=peak_bytes,
         oracle_error=error,
-        doubts=doubts(launches, device, ran=seen, facts=facts, timing=timing),
+        doubts=doubts(launches, point.problem, device, ran=seen, facts=facts, timing=timing),
         counters=NO_COUNTERS,
         spent_s=time.monotonic() - begin,
     )

@@ -9,19 +9,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import Any
 
 from ... import kernels
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Launch
-from ...simulator.problems.attention import AttentionProblem
 from ...simulator.problems.problem import Problem
 from ...simulator.refusal import Refusal, granted
 from ...simulator.resolve import attempt_launches
 from ...simulator.schedules.config import Config
-from ...simulator.schedules.registry import find_schedule, written_schedules
+from ...simulator.schedules.registry import all_schedules, find_schedule
+from .shapes import problem_for
 
 HALVES = ("fitting", "test")
+SMALL = MappingProxyType({"batch": 1, "heads": 1, "seqlen_q": 128, "seqlen_k": 128, "head_dim": 64})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +84,8 @@ class Point:
 
 
 def runnable_schedules() -> list[str]:
-    """Names of the schedules that have kernels and a nest of their own to hold them against; imports none of them."""
-    return [name for name in written_schedules() if find_spec(f"{kernels.__name__}.{name}")]
+    """Names of the schedules that have kernels; imports none of them."""
+    return [name for name in all_schedules() if find_spec(f"{kernels.__name__}.{name}")]
 
 
 def runnable_config(schedule: str, **chosen: Any) -> Config:
@@ -98,9 +100,9 @@ def runnable_config(schedule: str, **chosen: Any) -> Config:
 
 def able(schedules: Sequence[str], device: Device) -> tuple[list[str], dict[str, str]]:
     """The schedules that a device can run at all; and name -> why not, for the others."""
-    small = AttentionProblem(batch=1, heads=1, seqlen_q=128, seqlen_k=128, head_dim=64)
     left_out = {}
     for name in schedules:
+        small = problem_for(find_schedule(name), SMALL)
         launches = Point(schedule=name, problem=small, config=runnable_config(name)).attempt(device)
         if isinstance(launches, Refusal):
             left_out[name] = launches.reason

@@ -6,21 +6,23 @@ good and bad: half of them in groups of configurations of one shape (so that ran
 
 import random
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Launch
-from ...simulator.problems.attention import AttentionProblem
+from ...simulator.problems.problem import Problem
 from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
 from ...simulator.schedules.config import Config
 from ...simulator.schedules.registry import find_schedule
 from .point import Point, runnable_config
+from .shapes import SHAPES, drawn_problems, problem_for
 
 DRAWN_POINTS = 320
 GROUP = 11
 """Configurations of one shape, where a shape has a group."""
-GROUP_S = 3e-4
+GROUP_S = MappingProxyType({"prefill": 3e-4, "decode": 3e-5})
 """Shortest estimated run of a shape that gets a group: rankings of launch overheads say nothing [s]."""
 PASS_S = 0.05
 """Longest estimated time of one run of all launches of a drawn point; measuring takes some tens of runs [s]."""
@@ -28,36 +30,18 @@ TRIES = 200
 """Draws without a point that can be measured after which a schedule gets no more."""
 MEMORY_SHARE = 0.6
 """Most of the device memory that the tensors of a drawn point take together."""
-LENGTHS = (512, 1000, 1024, 1536, 2048, 3000, 4096, 6144, 8192, 12288, 16384, 32768, 49152, 65536, 98304, 131072)
-HEADS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 128, 256, 512)
-"""Sequences times query heads."""
-HEADS_OF_A_SEQUENCE = 64
 GOOD = {"block_m": (64, 128), "block_n": (32, 64, 128), "num_stages": (2, 3, 4)}
 ORDERS = {
     "cta_order": ("m-fast", "m-reversed", "head-fast", "longest-first"),
     "kv_order": ("forward", "forward", "forward", "sawtooth"),
     "persistent": (0, 0, 0, 0, 1, 2),
+    "recomputed": (0, 1),
+    "deterministic": (0, 0, 0, 1),
 }
 """Options that schedules leave out of their spaces; a value that stands twice is drawn twice as often."""
 SLOWEST_FLOP_PER_S, USUAL_FLOP_PER_S = 4e13, 2e14
 """Rates of products with fewer than 64 rows or no stages, and of the others; a low guess."""
 BYTES_PER_S = 2.5e12
-
-SHAPES: dict[str, dict[str, Any]] = {
-    "base": {"batch": 4, "heads": 32, "seqlen_q": 4096, "seqlen_k": 4096, "head_dim": 64},
-    "causal": {"batch": 4, "heads": 32, "seqlen_q": 4096, "seqlen_k": 4096, "head_dim": 64, "causal": True},
-    "grouped": {"batch": 2, "heads": 32, "kv_heads": 8, "seqlen_q": 8192, "seqlen_k": 8192, "head_dim": 128},
-    "small": {"batch": 1, "heads": 8, "seqlen_q": 1000, "seqlen_k": 1000, "head_dim": 64},
-    "short": {"batch": 16, "heads": 32, "seqlen_q": 512, "seqlen_k": 512, "head_dim": 128, "causal": True},
-    "long": {"batch": 1, "heads": 4, "seqlen_q": 32768, "seqlen_k": 32768, "head_dim": 128},
-    "knee": {"batch": 1, "heads": 2, "seqlen_q": 65536, "seqlen_k": 98304, "head_dim": 64},
-    "huge": {"batch": 1, "heads": 1, "seqlen_q": 131072, "seqlen_k": 131072, "head_dim": 128, "causal": True},
-    "few": {"batch": 8, "heads": 32, "kv_heads": 4, "seqlen_q": 128, "seqlen_k": 16384, "head_dim": 128},
-    "middle": {"batch": 2, "heads": 16, "seqlen_q": 2048, "seqlen_k": 2048, "head_dim": 64},
-    "scores": {"batch": 4, "heads": 16, "seqlen_q": 4096, "seqlen_k": 4096, "head_dim": 128, "causal": True},
-    "wide": {"batch": 1, "heads": 4, "seqlen_q": 4096, "seqlen_k": 20000, "head_dim": 64},
-}
-"""Shapes of the short list, by the names that schedules list them by (`schedules.coverage`)."""
 
 
 def default_points(schedules: Sequence[str], l2: str = "cold") -> list[Point]:
@@ -65,23 +49,26 @@ def default_points(schedules: Sequence[str], l2: str = "cold") -> list[Point]:
     points = []
     for schedule in schedules:
         for shape, options in find_schedule(schedule).coverage.points:
-            problem = AttentionProblem(**SHAPES[shape])
+            problem = problem_for(find_schedule(schedule), SHAPES[shape])
             points.append(Point(schedule=schedule, problem=problem, config=runnable_config(schedule, **options), l2=l2))
     return list(dict.fromkeys(points))
 
 
-def full_points(schedules: Sequence[str], device: Device, seed: int = 0, l2: str = "cold") -> list[Point]:
+def full_points(
+    schedules: Sequence[str], device: Device, seed: int = 0, l2: str = "cold", drawn_points: int = DRAWN_POINTS
+) -> list[Point]:
     """The long list: the short one, and points drawn for a device.
 
     Args:
-        schedules: shares of `DRAWN_POINTS` go by the weights of their `coverage`.
-        seed: of the generator; the same seed, schedules and device give the same list.
+        schedules: shares of what is drawn go by the weights of their `coverage`.
+        seed: of the generator; the same seed, schedules, device and number give the same list.
+        drawn_points: how many are drawn.
     """
     generator = random.Random(seed)
     weights = {name: find_schedule(name).coverage.weight for name in schedules}
     points = dict.fromkeys(default_points(schedules, l2))
     for schedule, weight in weights.items():
-        wanted = -(-DRAWN_POINTS * weight // sum(weights.values()))
+        wanted = -(-drawn_points * weight // sum(weights.values()))
         drawn: dict[Point, None] = {}
         groups = max(1, wanted // (2 * GROUP))
         for number in range(wanted - groups * (GROUP - 1)):
@@ -94,7 +81,8 @@ def full_points(schedules: Sequence[str], device: Device, seed: int = 0, l2: str
 
 def _add(taken: dict[Point, None], schedule: str, size: int, device: Device, generator: random.Random, l2: str) -> bool:
     """Draw a shape and so many configurations of it that fit; whether that could be done."""
-    problem = _problem(schedule, device, generator, GROUP_S if size > 1 else 0.0)
+    shapes = find_schedule(schedule).coverage.shapes
+    problem = _problem(schedule, device, generator, GROUP_S[shapes] if size > 1 else 0.0)
     if problem is None:
         return False
     drawn: dict[Point, None] = {}
@@ -109,24 +97,10 @@ def _add(taken: dict[Point, None], schedule: str, size: int, device: Device, gen
     return False
 
 
-def _problem(schedule: str, device: Device, generator: random.Random, least_s: float) -> AttentionProblem | None:
+def _problem(schedule: str, device: Device, generator: random.Random, least_s: float) -> Problem | None:
     """A shape that the default configuration can run in time; None where the lengths drawn allow none."""
-    length = generator.choice(LENGTHS)
-    rows = generator.choice((length, length, length, max(128, length // 4), 128, min(2 * length, 1 << 17)))
-    fixed: dict[str, Any] = {
-        "seqlen_q": rows,
-        "seqlen_k": length,
-        "head_dim": generator.choice((64, 128)),
-        "dtype": generator.choice(("fp16", "fp16", "fp16", "bf16")),
-        "causal": rows <= length and generator.random() < 0.4,
-    }
-    group = generator.choice((1, 1, 4, 8))
     able = []
-    for total in HEADS:
-        heads = min(total, HEADS_OF_A_SEQUENCE)
-        if total % heads or heads % group:
-            continue
-        problem = AttentionProblem(batch=total // heads, heads=heads, kv_heads=heads // group, **fixed)
+    for problem in drawn_problems(find_schedule(schedule), generator):
         point = Point(schedule=schedule, problem=problem, config=runnable_config(schedule))
         pass_s = measurable_pass_s(point, device)
         if pass_s is not None and pass_s >= least_s:
@@ -170,8 +144,8 @@ def held_bytes(launches: Sequence[Launch]) -> int:
 
 def longest_pass_s(point: Point, launches: Sequence[Launch], device: Device) -> float:
     """A guess, rather too high, at how long all launches of a point take once [s]."""
-    problem, config = point.problem, point.config
-    slow = config.block_m < 64 or config.named().get("num_stages") == 1 or config.num_warps % 4
+    problem, config, named = point.problem, point.config, point.config.named()
+    slow = named.get("block_m", 64) < 64 or named.get("num_stages") == 1 or config.num_warps % 4
     total_s = held_bytes(launches) * 3 / BYTES_PER_S
     parallel = min(1.0, min(launch.cta_count for launch in launches) / device.sms)
     share = 0.25 if find_schedule(point.schedule).rewritten else 1.0

@@ -98,6 +98,7 @@ from ...launch.program import Launch, Tensor
 from ...problems.attention_backward import AttentionBackwardProblem
 from ..config import Config
 from ..contract import Schedule
+from ..coverage import BACKWARD, Coverage, listed
 from ..options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, number, tiled, word
 from ..tiles import LOG2_E, NARROW_HEAD, STATISTIC, key_tensor, padded_head_dim, query_tensor, statistic_tensor
 from .launches import delta_launch, delta_tensor, gradient_launch, key_gradient, output_gradient, row_launch
@@ -231,4 +232,13 @@ SCHEDULE = Schedule(
     suited=suited,
     conflict=conflict,
     outlined=True,
+    coverage=Coverage(
+        points=(
+            *BACKWARD,
+            listed("middle", form="one_pass"),
+            listed("causal", form="one_pass", block_n=128, num_warps=8),
+            listed("small", form="one_pass", deterministic=1),
+        ),
+        weight=2,
+    ),
 )

@@ -83,6 +83,7 @@ from ...launch.program import Launch, Tensor
 from ...problems.attention_backward import AttentionBackwardProblem
 from ..config import Config
 from ..contract import Schedule
+from ..coverage import PIPELINE, Coverage, listed
 from ..options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, declared, number, tiled
 from ..tiles import LOG2_E, key_tensor, product_constants, query_tensor, score_tensor, statistic_tensor
 from .launches import delta_launch, delta_tensor, gradient_launch, key_gradient, output_gradient
@@ -153,4 +154,5 @@ SCHEDULE = Schedule(
     reads=("causal",),
     baseline=True,
     outlined=True,
+    coverage=Coverage(points=(*PIPELINE, listed("middle", recomputed=1))),
 )

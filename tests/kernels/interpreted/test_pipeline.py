@@ -4,24 +4,35 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from tilesight.kernels.launch.launch import allocate
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.validate.measure import pipeline as room
-from tilesight.validate.measure.oracle import oracle_error
+from tilesight.simulator.schedules.registry import find_schedule
+from tilesight.validate.measure import inputs, pipeline
+from tilesight.validate.measure.oracle import cached, oracle_error
 from tilesight.validate.measure.output_checks import is_stale, poison, untouched_fraction
 from tilesight.validate.measure.pipeline import prepare
 from tilesight.validate.points.point import Point, runnable_config, runnable_schedules
+from tilesight.validate.points.shapes import problem_for
 
 CPU = torch.device("cpu")
 H200 = load_device("h200")
-PROBLEM = AttentionProblem(batch=1, heads=2, kv_heads=1, seqlen_q=96, seqlen_k=160, head_dim=32)
+SHAPE = {"batch": 1, "heads": 2, "kv_heads": 1, "seqlen_q": 96, "seqlen_k": 160, "head_dim": 32}
+PROBLEM = AttentionProblem(**SHAPE)
 # A softmax of rows knows no mask.
 CASES = [(name, causal) for name in runnable_schedules() for causal in (False, True)]
 CASES.remove(("online_softmax", True))
+CACHES = (
+    {"page": 16},
+    {"page": 64, "page_order": "sequential", "causal": True},
+    {"batch": 3, "lengths": (160, 1, 77)},
+    {"batch": 2, "lengths": (80, 160), "page": 32, "kv_dtype": "i8"},
+    {"kv_dtype": "fp8", "causal": True, "window": 50},
+)
 
 
 class Held:
@@ -45,7 +56,8 @@ class Held:
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     """torch.cuda's memory figures, from the tensors that a pipeline allocates."""
     counted = Held()
-    monkeypatch.setattr(room, "allocate", counted.allocate)
+    for module in (pipeline, inputs):
+        monkeypatch.setattr(module, "allocate", counted.allocate)
     cuda = SimpleNamespace(
         memory_allocated=lambda place: counted.now,
         max_memory_allocated=lambda place: counted.peak,
@@ -60,14 +72,16 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
 @pytest.mark.parametrize(("schedule", "causal"), CASES)
 def test_a_pipeline_is_measured_as_it_should_be(schedule: str, causal: bool, held: Held) -> None:
     """Right by the oracle, nothing left unwritten, not stale; memory as the simulator says, before rounding."""
-    problem = replace(PROBLEM, causal=causal)
+    named = find_schedule(schedule)
+    rows = {"seqlen_q": 2} if named.coverage.shapes == "decode" else {}
+    problem = problem_for(named, SHAPE | {"causal": causal} | rows)
     launches = Point(schedule=schedule, problem=problem, config=runnable_config(schedule)).launches(H200)
-    pipeline, peak_bytes = prepare(launches, problem, CPU)
-    poison(pipeline.outputs)
-    pipeline.run()
-    assert untouched_fraction(pipeline.outputs) == 0
-    assert 0 <= oracle_error(schedule, problem, launches[-1], pipeline.tensors) <= 1
-    assert not is_stale(pipeline.run, pipeline.outputs, pipeline.last_input)
+    made, peak_bytes = prepare(launches, problem, CPU)
+    poison(made.outputs)
+    made.run()
+    assert untouched_fraction(made.outputs) == 0
+    assert 0 <= oracle_error(schedule, problem, launches[-1], made.tensors) <= 1
+    assert not is_stale(made.run, made.outputs, made.last_input)
     sizes = {tensor.name: tensor.size_bytes for launch in launches for tensor in launch.program.tensors}
     kept = {tensor.name for launch in launches for tensor in launch.program.tensors if tensor.role != "scratch"}
     named = [{tensor.name for tensor in launch.program.tensors} for launch in launches]
@@ -77,13 +91,32 @@ def test_a_pipeline_is_measured_as_it_should_be(schedule: str, causal: bool, hel
     assert peak_bytes == max(sum(sizes[name] for name in names) for names in alive)
 
 
+@pytest.mark.parametrize("cache", CACHES, ids=str)
+def test_caches_of_all_kinds_are_read_as_the_oracle_reads_them(cache: dict[str, Any], held: Held) -> None:
+    """In pages, ragged, narrow, behind a window: right, and wrong against other values."""
+    problem = replace(PROBLEM, seqlen_q=2, **cache)
+    launches = Point(
+        schedule="flash_decode", problem=problem, config=runnable_config("flash_decode", splits=2)
+    ).launches(H200)
+    made, _ = prepare(launches, problem, CPU)
+    poison(made.outputs)
+    made.run()
+    assert untouched_fraction(made.outputs) == 0
+    assert 0 <= oracle_error("flash_decode", problem, launches[-1], made.tensors) <= 1
+    assert not is_stale(made.run, made.outputs, made.last_input)
+    _, values = cached(problem, made.tensors, (0, 0, 0, 1))
+    assert values.shape == (problem.key_lengths[0], problem.head_dim)
+    made.tensors["V"].view(torch.uint8).fill_(0)
+    assert oracle_error("flash_decode", problem, launches[-1], made.tensors) > 1
+
+
 def test_kernels_that_do_nothing_are_seen(held: Held) -> None:
     """Poison stays, and the oracle does not mistake it for an output."""
     launches = Point(schedule="flash2", problem=PROBLEM, config=runnable_config("flash2")).launches(H200)
-    pipeline, _ = prepare(launches, PROBLEM, CPU)
-    poison(pipeline.outputs)
-    assert untouched_fraction(pipeline.outputs) == 1
-    assert not oracle_error("flash2", PROBLEM, launches[-1], pipeline.tensors) <= 1
+    made, _ = prepare(launches, PROBLEM, CPU)
+    poison(made.outputs)
+    assert untouched_fraction(made.outputs) == 1
+    assert not oracle_error("flash2", PROBLEM, launches[-1], made.tensors) <= 1
 
 
 def test_inputs_are_the_same_each_time(held: Held) -> None:

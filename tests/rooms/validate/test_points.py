@@ -59,7 +59,8 @@ def test_a_point_survives_json(full: list[Point]) -> None:
 
 def test_configurations_of_a_problem_fall_into_one_half() -> None:
     """So that none is judged on a shape that constants were fitted on."""
-    assert len({a_point(schedule, block_m=block_m).half for schedule in ATTENTION for block_m in (64, 128)}) == 1
+    halves = {a_point(schedule, block_n=block_n).half for schedule in ATTENTION for block_n in (64, 128)}
+    assert len(halves) == 1
 
 
 def test_the_short_set_covers_every_schedule() -> None:
@@ -73,8 +74,9 @@ def test_the_short_set_covers_every_schedule() -> None:
 def test_the_long_set_covers_what_it_must(full: list[Point]) -> None:
     """300 points and more, over all schedules, lengths, heads, masks, orders, both halves, good and bad blocks."""
     assert len(full) == len(set(full)) >= 300
-    problems = [point.problem for point in full]
     assert {point.schedule for point in full} == set(ATTENTION)
+    full = [point for point in full if find_schedule(point.schedule).coverage.shapes == "prefill"]
+    problems = [point.problem for point in full]
     heads = {problem.batch * problem.heads for problem in problems}
     assert (min(heads), max(heads)) == (1, 512)
     lengths = {problem.seqlen_k for problem in problems}
@@ -92,6 +94,27 @@ def test_the_long_set_covers_what_it_must(full: list[Point]) -> None:
     assert {point.config.block_m for point in full} >= {32, 64, 128, 256}
     halves = Counter(point.half for point in full)
     assert min(halves["fitting"], halves["test"]) >= 100
+
+
+def test_the_long_set_of_decoding_covers_caches_of_all_kinds() -> None:
+    """Whole, ragged, in pages, narrow; groups and windows; 1 to 16 splits, one sequence to 100."""
+    points = full_points(["flash_decode"], H200)
+    problems = [point.problem for point in points]
+    assert all(problem.head_group * problem.seqlen_q <= 128 for problem in problems)
+    assert {problem.kv_dtype for problem in problems} == {"", "fp8", "i8"}
+    assert {problem.page for problem in problems} >= {0, 16, 64}
+    assert {bool(problem.lengths) for problem in problems} == {bool(problem.window) for problem in problems}
+    assert {point.config.splits for point in points} >= {1, 2, 4, 8, 16}
+    assert (min(problem.batch for problem in problems), max(problem.batch for problem in problems)) == (1, 128)
+
+
+def test_the_long_set_of_gradients_covers_both_forms() -> None:
+    """A kernel for every product, two fused ones, one pass in any order and in a fixed one."""
+    points = full_points(["flash_backward", "naive_backward"], H200)
+    assert all(point.problem.KIND == "attention backward" for point in points)
+    forms = {(point.config.form, point.config.deterministic) for point in points if point.schedule == "flash_backward"}
+    assert forms == {("two_kernels", 0), ("one_pass", 0), ("one_pass", 1)}
+    assert {point.config.recomputed for point in points if point.schedule == "naive_backward"} == {0, 1}
 
 
 def test_the_long_set_holds_the_short_one(full: list[Point]) -> None:

@@ -79,7 +79,7 @@ def doubts_of(
     """All doubts about the honest measurement with something changed."""
     seen = replace(FACTS, **(facts or {}))
     timed = replace(TIMING, **(timing or {}))
-    reasons = list(doubts(launches, H200, ran=ran, facts=seen, timing=timed))
+    reasons = list(doubts(launches, PROBLEM, H200, ran=ran, facts=seen, timing=timed))
     reasons += counted_doubts(ran, ["flash2_kernel"] * len(ran), counted)
     if len(ran) == len(launches):
         reasons += [
@@ -175,7 +175,7 @@ def test_a_launch_that_is_too_fast_for_its_latency_is_doubted() -> None:
     small = AttentionProblem(batch=1, heads=1, seqlen_q=16, seqlen_k=16, head_dim=16)
     launches = launches_of(small, "flash2", None, H200)
     timing = replace(TIMING, l2="warm", median_s=1e-7)
-    reasons = doubts(launches, H200, ran=changed(grid=launches[0].grid), facts=FACTS, timing=timing)
+    reasons = doubts(launches, small, H200, ran=changed(grid=launches[0].grid), facts=FACTS, timing=timing)
     assert any(text.startswith("took 100 ns: 1 launch that waits for L2 takes") for text in reasons)
 
 
@@ -184,7 +184,7 @@ def test_launches_that_follow_each_other_wait_for_l2_each() -> None:
     small = AttentionProblem(batch=1, heads=1, seqlen_q=16, seqlen_k=16, head_dim=16)
     launches = launches_of(small, "naive", None, H200)
     reasons = {
-        time_s: [text for text in rate_doubts(launches, H200, replace(TIMING, l2="warm", median_s=time_s))]
+        time_s: [text for text in rate_doubts(launches, small, H200, replace(TIMING, l2="warm", median_s=time_s))]
         for time_s in (400e-9, 430e-9)
     }
     assert reasons[430e-9] == []
@@ -205,7 +205,9 @@ def test_warm_inputs_may_come_faster_than_hbm_gives_them() -> None:
     launches = launches_of(small, "flash2", None, H200)
     warm = replace(TIMING, l2="warm", median_s=1.5e-6)
     assert clock_doubts((), H200, warm) == []
-    reasons = {l2: doubts(launches, H200, ran=(), facts=FACTS, timing=replace(warm, l2=l2)) for l2 in ("cold", "warm")}
+    reasons = {
+        l2: doubts(launches, small, H200, ran=(), facts=FACTS, timing=replace(warm, l2=l2)) for l2 in ("cold", "warm")
+    }
     assert any("HBM reads inputs" in text for text in reasons["cold"])
     assert not any("HBM reads inputs" in text for text in reasons["warm"])
 
@@ -234,3 +236,11 @@ def test_registers_are_counted_as_they_are_compiled() -> None:
 def test_an_unknown_clock_is_no_doubt() -> None:
     """Zero says that nobody looked."""
     assert doubts_of(timing={"clock_hz": 0.0, "cycles": 0.0}) == []
+
+
+def test_an_outline_is_as_fast_as_its_products_allow_at_most() -> None:
+    """No nest tells of its products: the problem does. One sequence of 32k keys in 1 us is doubted."""
+    decode = AttentionProblem(batch=1, heads=64, kv_heads=8, seqlen_q=16, seqlen_k=1 << 15, head_dim=128)
+    launches = launches_of(decode, "flash_decode", None, H200)
+    (reason,) = rate_doubts(launches, decode, H200, replace(TIMING, median_s=4e-6))
+    assert reason.startswith("tensor cores run at 4.29 PFLOP/s")

@@ -28,7 +28,8 @@ from ..output import (
     text_width,
 )
 from ..parse import flag, one_of, option
-from ..points import asked_points, selected
+from ..points import LongSet, asked_points, selected
+from ..shapes import FORWARD, PASS
 
 if TYPE_CHECKING:
     from ...simulator.report.page import Made
@@ -58,8 +59,9 @@ def validate(
     target: Annotated[str | None, TARGET] = None,
     *,
     schedule: Annotated[
-        list[str] | None, option("--schedule", "Only this schedule; repeatable.  [default: all of attention]", "NAME")
+        list[str] | None, option("--schedule", "Only this schedule; repeatable.  [default: all of the pass]", "NAME")
     ] = None,
+    pass_: PASS = None,
     problem: Annotated[
         list[str] | None,
         option(
@@ -74,6 +76,9 @@ def validate(
     ] = None,
     full: Annotated[bool, flag("--full", "Run the long set: hundreds of points.")] = False,
     seed: Annotated[int, option("--seed", "Seed of the long set.")] = 0,
+    draw: Annotated[
+        int | None, option("--draw", "Points that the long set draws beside the short one.  [default: 320]", "N")
+    ] = None,
     l2: Annotated[
         str, option("--l2", "L2 cache before the first launch.", "cold|warm", one_of("cold", "warm"))
     ] = "cold",
@@ -145,7 +150,8 @@ def validate(
         rows = [row for row in rows if row.point in points]
     else:
         chosen = device_named(device, set_)
-        asked, notes = asked_points(schedule, problem, config, only, full, seed, l2, chosen.device)
+        long_set = LongSet(seed=seed, points=draw) if full else None
+        asked, notes = asked_points(schedule, problem, config, only, long_set, l2, chosen.device, pass_ or FORWARD)
         header, rows = measured(asked, chosen, gpus, not no_counters, results, processes)
     others = bench.peers_of([row.point for row in rows], chosen) if peers else []
     validation = compared(header, rows, chosen, processes, notes)
@@ -177,10 +183,12 @@ def check_modes(typed: Given) -> None:
         raise BadInput(f"{modes[0]} and {modes[1]}: do not go together; give one")
     for mode in modes:
         refuse_unread(typed, sorted(set(typed) - MODES[mode] - {mode}), f"with {mode}")
+    if "--schedule" in typed:
+        refuse_unread(typed, ["--pass"], "with --schedule, which says it")
     if "--problem" in typed and "--full" in typed:
         raise BadInput("--problem and --full: do not go together; give one")
     if "--full" not in typed:
-        refuse_unread(typed, ["--seed"], "without --full, whose points it draws")
+        refuse_unread(typed, ["--seed", "--draw"], "without --full, whose points are drawn")
 
 
 def limits_given(text: str | None) -> dict[str, float]:
