@@ -104,6 +104,36 @@ def test_a_mask_skips_the_tiles_that_nobody_sees(window: int) -> None:
     assert exact.store_bytes["dQ_sum"] == 2 * 4 * pairs * tile_bytes
 
 
+@pytest.mark.parametrize(
+    ("form", "problem", "options"),
+    [
+        ("one_pass", {"kv_heads": 4}, {"block_m": 64, "block_n": 128, "num_stages": 1}),
+        ("one_pass", {"kv_heads": 2}, {"block_m": 128, "block_n": 64, "num_warps": 8, "num_stages": 2}),
+        ("one_pass", {"kv_heads": 1, "seqlen_k": 1500}, {"block_m": 64, "block_n": 64, "num_stages": 1}),
+        ("two_kernels", {"kv_heads": 4, "window": 500, "head_dim": 64}, {"block_m": 64, "block_n": 64}),
+        ("two_kernels", {"kv_heads": 2, "window": 100}, {"block_m": 128, "block_n": 128, "num_warps": 8}),
+    ],
+    ids=["last tile", "of each head", "longer than the one followed", "window", "window of two tiles"],
+)
+def test_ragged_tiles_of_a_mask_are_followed_to_the_row(
+    form: str, problem: dict[str, int], options: dict[str, int]
+) -> None:
+    """Of 777 queries each pair of tiles that sees a score, counted one by one, moves its rows and no others."""
+    ragged = replace(SMALL, seqlen_q=777, seqlen_k=777, head_dim=128, causal=True)
+    ragged = replace(ragged, **problem)  # type: ignore[arg-type]
+    block_m, block_n, keys = options["block_m"], options["block_n"], ragged.seqlen_k
+    place, key = np.arange(777)[:, None] + keys - 777, np.arange(keys)[None, :]
+    seen = (key <= place) & ((key > place - ragged.window) | (ragged.window == 0))
+    pairs = np.zeros((-(-777 // block_m) * block_m, -(-keys // block_n) * block_n), dtype=bool)
+    pairs[:777, :keys] = seen
+    tiles = pairs.reshape(-(-777 // block_m), block_m, -1, block_n).any(axis=(1, 3)).sum(axis=1)
+    moved = 4 * int(tiles @ np.minimum(block_m, 777 - block_m * np.arange(len(tiles)))) * ragged.head_dim
+    exact = tally(followed(ragged, "flash_backward", form=form, **options)[1].program)
+    assert exact.load_bytes["Q"] == exact.load_bytes["dO"] == 2 * moved
+    if form == "one_pass":
+        assert exact.store_bytes["dQ_sum"] == 4 * moved
+
+
 def test_causal_tiles_of_grouped_heads_are_followed_to_the_byte() -> None:
     """Of 4 heads that share keys: 16 tiles see 16, 15, ... query tiles each; no piece is left out."""
     problem = replace(SMALL, batch=4, heads=32, kv_heads=8, seqlen_q=1024, seqlen_k=1024, causal=True)

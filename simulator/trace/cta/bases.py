@@ -59,6 +59,15 @@ class Bases:
         return replace(self, addresses=of_one)
 
 
+def probe_masks(accesses: Sequence[tuple[Bases, Iteration]], ctas: int) -> Array:
+    """Numbers that are equal for CTAs whose probe threads take part in the same of some accesses, uint64 (CTAs,)."""
+    masks: Array = np.zeros(ctas, dtype=np.uint64)
+    for bases, iteration in accesses:
+        taking = bases.active[iteration] @ (1 << np.arange(PROBES, dtype=np.uint64))
+        masks = masks * np.uint64(0x9E3779B97F4A7C15) + taking
+    return masks
+
+
 def find_bases(tracer: Tracer, group: CtaGroup, in_full: frozenset[int] = frozenset()) -> dict[int, Bases]:
     """Follow the probe threads of each CTA; all threads where these exchange values that addresses depend on.
 

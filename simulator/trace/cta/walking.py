@@ -8,6 +8,7 @@ from the values that the whole loop would leave.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -155,7 +156,8 @@ class Walk:
         first: Registers = {}
         if all_of_them:
             may_leap = self._may_leap and self._exchanging.isdisjoint(self._flow.loops[visit.loop].blocks)
-            self._all_of(bodies, header, iteration, entering, masked, may_leap)
+            joined = _joined(bodies, 0 if iteration else int(trips.max())) if innermost else bodies
+            self._all_of(joined, header, iteration, entering, masked, may_leap)
         else:
             for number, body in enumerate(bodies[:2]):
                 self._begin(header, entering & _column(trips > number))
@@ -279,6 +281,21 @@ class Walk:
             # The upper word of an address is in the next register, which does not change by itself.
             if name in now and name in first and np.array_equal(now[name][0], first[name][0]):
                 now[name] = now[name][0] + carry & WORD_MASK, now[name][1]
+
+
+def _joined(bodies: Sequence[ControlPath], count: int) -> Sequence[ControlPath]:
+    """Iterations that each hold the blocks of all, as one CTA may run in the first what another skips there.
+
+    Threads pass by blocks to which they have not jumped. Where blocks do not come in order, iterations are as they are.
+
+    Args:
+        count: iterations at least.
+    """
+    straight = {body: [block for block in body if isinstance(block, int)] for body in bodies}
+    if any(before >= block for body in straight.values() for before, block in pairwise(body)):
+        return bodies
+    blocks = sorted({block for body in straight.values() for block in body})
+    return [tuple(blocks)] * max(count, len(bodies))
 
 
 def _runs(bodies: Sequence[ControlPath], trips: Array | None) -> list[int]:

@@ -243,7 +243,7 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
     loads = loads_of_memory(traced.classes[0].representative.paths.flow, Memory(kernel.storages))
     variables = Variables(traced.followed_ctas)
 
-    def tiles(use: Use, counters: tuple[str, ...], members: Array) -> list[Tile]:
+    def tiles(use: Use, counters: tuple[str, ...], members: Array, begins: Array) -> list[Tile]:
         tensor, storage, layout = tensors[use.storage], storages[use.storage], rows[use.storage]
         if use.uneven is not None:
             return [
@@ -254,7 +254,9 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
         return [
             tile
             for rectangle in rectangles_of(use.runs)
-            for tile in tiles_of(use, rectangle, tensor.name, layout, counters, members, storage.address, variables)
+            for tile in tiles_of(
+                use, rectangle, tensor.name, layout, counters, members, begins, storage.address, variables
+            )
         ]
 
     nest = nest_of(list(traced.everywhere), variables, tiles)

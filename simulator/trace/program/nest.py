@@ -23,8 +23,8 @@ from ..touch.uses import Use
 from .tiles import Variables
 from .work import work_of
 
-Tiles = Callable[[Use, tuple[str, ...], Array], list[Tile]]
-"""Tiles of a use, from the counters around it, and the members of its class."""
+Tiles = Callable[[Use, tuple[str, ...], Array, Array], list[Tile]]
+"""Tiles of a use, from the counters around it, the members of its class, and the iteration with which each begins."""
 
 
 @dataclass(slots=True)
@@ -122,6 +122,7 @@ class _Body:
         sizes = self._class.phases.sizes[part]
         # Loads that run ahead of a loop do so as a whole.
         groups = [range(len(sizes))] if any(use.ahead for use in uses) else [range(n, n + 1) for n in range(len(sizes))]
+        begins = self._begin(part[0], stretch)[self._kind.members] if stretch else np.zeros(1, dtype=np.int64)
         label = "straight" if part[0] == OUTSIDE else f"loop {part[0]}"
         for number, group in enumerate(groups):
             group_uses = [use for use in uses if use.phase in group]
@@ -129,7 +130,8 @@ class _Body:
                 f" from {stretch.first}" if stretch and stretch.first else ""
             )
             made = {
-                use_number: self._tiles(use, counters, self._kind.members) for use_number, use in enumerate(group_uses)
+                use_number: self._tiles(use, counters, self._kind.members, begins)
+                for use_number, use in enumerate(group_uses)
             }
             yield Step(
                 name=name,

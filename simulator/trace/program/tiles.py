@@ -105,6 +105,7 @@ def tiles_of(
     rows: Rows,
     counters: tuple[str, ...],
     members: Array,
+    begins: Array,
     address: int,
     variables: Variables,
 ) -> list[Tile]:
@@ -112,19 +113,20 @@ def tiles_of(
 
     Args:
         name: of the tensor; counters: of the loops around, the outermost first; members: CTAs of the class;
+        begins: iteration of the innermost loop that a CTA begins with, int64 (CTAs,) or (1,);
         address: of the storage.
     """
     if rectangle.rows > 1 and rectangle.pitch != rows.pitch:
         return [
             tile
             for row in single_rows(rectangle)
-            for tile in tiles_of(use, row, name, rows, counters, members, address, variables)
+            for tile in tiles_of(use, row, name, rows, counters, members, begins, address, variables)
         ]
     pitch = rows.pitch
     # Iterations before the first that has the use would lie in other rows, or before the storage.
-    skipped = use.skipped_bytes
+    skipped = begins * (use.strides[-1] if use.first else 0)
     line, col = np.divmod(use.base + skipped + rectangle.offset - address + rows.origin, pitch)
-    line, col = (line, col - skipped) if skipped % pitch else (line - skipped // pitch, col)
+    line, col = (line, col - skipped) if (skipped % pitch).any() else (line - skipped // pitch, col)
     count, width = rectangle.rows, rectangle.width
     if count == 1 and width % pitch == 0:
         count, width = width // pitch, pitch

@@ -283,7 +283,9 @@ class _Classifier:
         if uneven.boxes is not None:
             listings = listings_of_boxes(uneven.boxes, done, prod(uneven.sizes))
         else:
-            listings = listings_of(uneven.origins, list(uneven.shapes), done, max(1, kernel.num_stages))
+            listings = listings_of(
+                uneven.origins, list(uneven.shapes), done, max(1, kernel.num_stages), uneven.masks, group.rank
+            )
         if not listings:
             name = self.tracer.subject.memory.storages[use.storage].name
             self.notes.append(

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
+from ..cta.bases import Bases, probe_masks
 from ..cta.cta_run import Iteration
 from ..paths import OUTSIDE
 from .cta_class import CtaClass
@@ -19,7 +20,14 @@ from .footprints import Runs, layers_of, moved, runs_of, whole_sectors
 from .grouped_accesses import group_accesses
 from .listed_boxes import boxes_of
 from .rounds import MOST_STRETCHES
-from .stride_patterns import StridePattern, distances_of, first_iterations, split_by_bases, stride_pattern_of
+from .stride_patterns import (
+    StridePattern,
+    distances_of,
+    first_iterations,
+    has_bases,
+    split_by_bases,
+    stride_pattern_of,
+)
 from .use_keys import Accesses, IterationAccess, Iterations, UseKey, join_prologues
 from .uses import Uneven, Use
 
@@ -230,18 +238,50 @@ class _UseMaker:
 
     def _uneven(self, runs_at: Mapping[Iteration, Runs], boxed: bool) -> Uneven:
         """What each iteration touches, nothing in some. Args: boxed: whether boxes are listed, too."""
-        cta_class, moves, begin = self.cta_class, self.pattern.moves, self.begin
+        cta_class, moves = self.cta_class, self.pattern.moves
         sizes = self._sizes()
         made = self._in_rounds_alike(sizes)
         origins, shapes = [], []
         for slot in np.ndindex(*sizes):
             at = made.get(slot)
-            starts = self._starts(self.iterations[begin if at is None else at])
-            origins.append(starts + (0 if at is None else moves[at]))
+            origins.append(self._beyond(slot) if at is None else self._starts(self.iterations[at]) + moves[at])
             shapes.append(() if at is None else runs_at.get(at, ()))
         copies = {slot: self.iterations[at] for slot, at in made.items()}
         boxes = boxes_of(copies, sizes, cta_class.bases, cta_class.group.rank) if boxed else None
-        return Uneven(origins=np.stack(origins, axis=1), shapes=tuple(shapes), sizes=sizes, boxes=boxes)
+        return Uneven(
+            origins=np.stack(origins, axis=1),
+            shapes=tuple(shapes),
+            sizes=sizes,
+            boxes=boxes,
+            masks=self._masks([made.get(slot, slot) for slot in np.ndindex(*sizes)]) if self.in_full else None,
+        )
+
+    def _beyond(self, at: Iteration) -> Array:
+        """Distances of an iteration that the representative does not make from its first one, int64 (CTAs,) [B]."""
+        latest = max(self.iterations)
+        access = self.iterations[latest][0]
+        known = self.cta_class.bases[access.place].addresses if has_bases([access], self.cta_class.bases) else {}
+        iteration = (*at[:-1], at[-1] - self.pattern.ahead)
+        if iteration not in known or access.position.iteration not in known:
+            return self._starts(self.iterations[self.begin])
+        distances: Array = known[iteration] - known[access.position.iteration][self.cta_class.group.rank]
+        return distances + self.pattern.moves[latest]
+
+    def _masks(self, places: Sequence[Iteration]) -> Array | None:
+        """As of `Uneven`. Args: places: iteration that is made at each place of the nest."""
+        bases, depth = self.cta_class.bases, self.pattern.ahead
+        made_at: dict[int, set[int]] = defaultdict(set)  # stage ahead of the loop, or the depth: in it -> instructions
+        for at, accesses in self.iterations.items():
+            made_at[min(at[-1], depth)] |= {access.place for access in accesses}
+
+        def accesses_of(at: Iteration) -> list[tuple[Bases, Iteration]]:
+            iteration = (*at[:-1], at[-1] - depth) if at[-1] >= depth else at[:-1]
+            return [(bases[place], iteration) for place in sorted(made_at[min(at[-1], depth)])]
+
+        masked = [accesses_of(at) for at in places]
+        if not all(iteration in of_all.active for accesses in masked for of_all, iteration in accesses):
+            return None
+        return np.stack([probe_masks(accesses, len(self.cta_class.group)) for accesses in masked], axis=1)
 
     def _in_rounds_alike(self, sizes: tuple[int, ...]) -> dict[Iteration, Iteration]:
         """Place in the nest of a program -> iteration that is made there. Args: sizes: iterations of each loop.

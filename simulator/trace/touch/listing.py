@@ -1,7 +1,8 @@
 """Listings: addresses that are no affine function of the iteration, listed for each: pages, gathered rows, L1 misses.
 
 What is listed are pieces of one size: rectangles, or the longest multiple of a sector that all runs are made of. A CTA
-of fewer iterations than the representative does in its last ones what the representative does in its own.
+of fewer iterations than the representative does in its last ones what the representative does in its own; but where
+its probe threads are masked otherwise there, it does what the representative does in an iteration that is masked so.
 """
 
 from dataclasses import dataclass
@@ -40,13 +41,16 @@ class Listing:
     part_fraction: float = 0.0
 
 
-def listings_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> tuple[Listing, ...]:
+def listings_of(
+    origins: Array, shapes: list[Runs], done: Array, tail: int, masks: Array | None = None, rank: int = 0
+) -> tuple[Listing, ...]:
     """Listings of what each CTA touches in each iteration.
 
     Args:
         origins: int64 (CTAs, iterations), what the runs of an iteration are relative to [B];
         shapes: runs of each iteration of the representative; done: iterations of each CTA, int64 (CTAs,);
-        tail: iterations at the end that are counted from the end.
+        tail: iterations at the end that are counted from the end;
+        masks: as of `Uneven`; rank: of the representative among the CTAs.
 
     Returns:
         Listings that are read together, list by list; empty where there would be too many pieces.
@@ -55,9 +59,12 @@ def listings_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> t
     kinds = list(dict.fromkeys(shapes))
     numbers = np.array([kinds.index(shape) for shape in shapes], dtype=np.int64)
     column = np.broadcast_to(np.arange(most), (ctas, most))
-    from_end = most - (done[:, None] - column)
-    kind = numbers[np.where(from_end >= most - tail, from_end, column).clip(0, most - 1)]
+    count = int(done[rank])
+    from_end = count - (done[:, None] - column)
+    kind = numbers[np.where(from_end >= count - tail, from_end, column).clip(0, count - 1)]
     runs_it = column < done[:, None]
+    if masks is not None:
+        kind = _as_masked(kind, masks, numbers[:count], rank)
     at = np.arange(ctas, dtype=np.int64) * most
     rectangles = [(number, rectangle) for number, runs in enumerate(kinds) for rectangle in rectangles_of(runs)]
     if len(rectangles) <= MOST_RECTANGLES and runs_it.sum() <= MOST_PIECES:
@@ -81,6 +88,20 @@ def listings_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> t
         starts[places] = origins[where][:, None] + offsets
     spans = np.stack([firsts.reshape(-1), counts.reshape(-1)], axis=1)
     return (Listing(starts=starts, piece=Rectangle(0, 1, 0, width), spans=spans, at=at, until=at + done),)
+
+
+def _as_masked(kind: Array, masks: Array, numbers: Array, rank: int) -> Array:
+    """Kinds of shapes, corrected where the representative has none of that kind in an iteration of the same mask.
+
+    Args:
+        kind: int64 (CTAs, iterations), by the number of the iteration; masks: as of `Uneven`;
+        numbers: kinds in each iteration of the representative, int64; rank: of it.
+    """
+    for mask in np.unique(masks[rank, : len(numbers)]):
+        known = numbers[masks[rank, : len(numbers)] == mask]
+        unlike = (masks == mask) & ~np.isin(kind, known)
+        kind = np.where(unlike, np.bincount(known).argmax(), kind)
+    return kind
 
 
 def _offsets_of(kinds: list[Runs], keys: list[int]) -> tuple[dict[int, Array], int]:

@@ -125,7 +125,7 @@ def find_prologues(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey
     prologues: dict[UseKey, Prologue] = {}
     for key in copies:
         region, piece = key.part
-        if piece >= len(children[region]):
+        if not copies[key] or piece >= len(children[region]):
             continue
         inner = children[region][piece]
         same = (k for k in copies if k.part[0] == inner and (k.storage, k.path) == (key.storage, key.path))
@@ -139,12 +139,24 @@ def find_prologues(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey
 
 
 def _copies_by_key(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey, dict[Iteration, list[int]]]:
-    """Places of the copies of a CTA, by key and iteration, in order."""
+    """Places of the copies of a CTA, by key and iteration, in order.
+
+    A loop that runs once is straight code: its copies end all that is ahead of it, which is not ahead of the next loop.
+    """
     copies: dict[UseKey, dict[Iteration, list[int]]] = defaultdict(lambda: defaultdict(list))
+    flow, children = subject.flow, children_of(run.paths)
+    headers = {number: flow.loops[loop].header for paths in run.paths.region_of for loop, number in paths.items()}
+    block_of = {place: at for at, block in enumerate(flow.blocks) for place in range(block.first, block.stop)}
     for copy in run.copies:
         position = run.positions[copy.visit]
         part = position.region, position.piece
         key = key_of(subject.flow.instructions[copy.place], part, phases, copy.place, copy.storage)
+        loop, inner = flow.loop_of(block_of[copy.place]), children[part[0]][part[1] : part[1] + 1]
+        if loop >= 0 and any(headers[number] not in flow.loops[loop].blocks for number in inner):
+            for other in copies:
+                if (other.part, other.storage, other.path) == (part, key.storage, key.path):
+                    copies[other].pop(position.iteration, None)
+            continue
         copies[key][position.iteration].append(copy.place)
     return copies
 
@@ -168,10 +180,16 @@ def join_prologues(accesses: dict[UseKey, Accesses], prologues: Mapping[UseKey, 
     for into, prologue in prologues.items():
         before, loop = accesses.pop(prologue.before, {}), accesses.pop(into, {})
         joined: dict[Iteration, list[IterationAccess]] = defaultdict(list)
+        others: dict[Iteration, list[IterationAccess]] = defaultdict(list)
         for iteration, copies in before.items():
             for copy in copies:
-                joined[(*iteration, prologue.stage.get(copy.place, 0))].append(copy)
+                if copy.place in prologue.stage:
+                    joined[(*iteration, prologue.stage[copy.place])].append(copy)
+                else:
+                    others[iteration].append(copy)
         for iteration, copies in loop.items():
             joined[(*iteration[:-1], iteration[-1] + prologue.depth)] += copies
         if joined:
             accesses[into] = joined
+        if others:
+            accesses[prologue.before] = others

@@ -57,7 +57,9 @@ class Uneven:
         origins: what the runs of an iteration are relative to, int64 (CTAs, iterations) [B]; shapes: its runs;
         sizes: iterations of each loop, outermost first;
         stride: of the innermost loop [B], where the outer loops alone are listed; None: all loops are;
-        boxes: clipped boxes of each CTA, instead of origins and shapes.
+        boxes: clipped boxes of each CTA, instead of origins and shapes;
+        masks: of the probe threads of each CTA in each iteration, equal where these are, uint64 as origins; None: not
+        known.
     """
 
     origins: Array
@@ -65,3 +67,4 @@ class Uneven:
     sizes: tuple[int, ...]
     stride: int | None = None
     boxes: ListedBoxes | None = None
+    masks: Array | None = None

@@ -48,7 +48,7 @@ def test_tiles_hold_the_bytes_of_their_rectangles(of_storage: list[Piece]) -> No
             strides=piece.strides,
         )  # fmt: skip
         counters = ("i",) if piece.strides else ()
-        tiles = tiles_of(use, rectangle, "T", rows, counters, members, 0, variables)
+        tiles = tiles_of(use, rectangle, "T", rows, counters, members, np.zeros(1, int), 0, variables)
         for cta in members:
             for trip in range(piece.trips):
                 values = {name: int(column[cta]) for name, column in variables.columns.items()} | {"i": trip}
