@@ -118,7 +118,7 @@ def asked_points(
         for name in names:
             find_schedule(name)
             if name not in runnable:
-                raise ValueError(f"schedule {name!r}: has no kernel; those that have one are {', '.join(runnable)}")
+                raise ValueError(f"schedule {name!r}: is not measured yet; those that are: {', '.join(runnable)}")
     if not names or "all" in (schedule or []):
         names += [name for name in runnable if find_schedule(name).problem is PASSES[pass_] and name not in names]
     names, left_out = able(names, device)

@@ -15,7 +15,10 @@ from typing import Any
 from ... import kernels
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Launch
+from ...simulator.problems.attention import AttentionProblem
+from ...simulator.problems.attention_backward import AttentionBackwardProblem
 from ...simulator.problems.problem import Problem
+from ...simulator.problems.softmax import SoftmaxProblem
 from ...simulator.refusal import Refusal, granted
 from ...simulator.resolve import attempt_launches
 from ...simulator.schedules.config import Config
@@ -23,6 +26,8 @@ from ...simulator.schedules.registry import all_schedules, find_schedule
 from .shapes import problem_for
 
 HALVES = ("fitting", "test")
+JUDGED = (AttentionProblem, AttentionBackwardProblem, SoftmaxProblem)
+"""Problems of which `measure.oracle` knows what is right."""
 SMALL = MappingProxyType({"batch": 1, "heads": 1, "seqlen_q": 128, "seqlen_k": 128, "head_dim": 64})
 
 
@@ -84,8 +89,9 @@ class Point:
 
 
 def runnable_schedules() -> list[str]:
-    """Names of the schedules that have kernels; imports none of them."""
-    return [name for name in all_schedules() if find_spec(f"{kernels.__name__}.{name}")]
+    """Names of the schedules that have kernels whose outputs `oracle` judges; imports none of them."""
+    judged = [name for name, schedule in all_schedules().items() if schedule.problem in JUDGED]
+    return [name for name in judged if find_spec(f"{kernels.__name__}.{name}")]
 
 
 def runnable_config(schedule: str, **chosen: Any) -> Config:
