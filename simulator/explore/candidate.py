@@ -8,15 +8,13 @@ from ..launch.program import Resources
 from ..prediction.prediction import Prediction
 from ..refusal import Kind
 from ..schedules.config import Config
-from ..schedules.registry import find_schedule
 
-ERROR_FRACTIONS = {"compiled": 0.05, "outlines": 0.10, "tiles": 0.19}
+ERROR_FRACTIONS = {"compiled": 0.05, "tiles": 0.19}
 """Where the cycles of a step come from -> mean absolute error of the time, from which bands are drawn.
 
-`compiled`: 4.5 % over 375 held-out points on an H200, 4.6 % over 87 on an H100; `tiles`:
-14.6 % over the 249 of seed 2, 18.5 % over the 114 of seed 8; `outlines`, whose programs are found in machine code as
-well: none of these schedules is measured, and kernels of others that are predicted so are some 10 % off (blind, fifth
-and sixth round). Source: docs/accuracy.md.
+`compiled`: 4.5 % over 375 held-out points on an H200, 4.6 % over 87 on an H100, 4.3 % over 916 blind ones of schedules
+whose programs are found in machine code as well; `tiles`: 14.6 % over the 249 of seed 2, 18.5 % over the 114 of seed 8.
+Source: docs/accuracy.md.
 """
 TOTAL_KEYS = (
     "time_s",
@@ -148,10 +146,8 @@ def is_estimated(prediction: Prediction) -> bool:
 
 
 def error_kinds(prediction: Prediction) -> list[str]:
-    """Which of `ERROR_FRACTIONS` each launch has."""
-    kinds = [launch.cost.split(":")[0] for launch in prediction.launches]
-    outlined = find_schedule(prediction.schedule).outlined
-    return ["outlines" if outlined and kind == "compiled" else kind for kind in kinds]
+    """Key of `ERROR_FRACTIONS` of each launch."""
+    return [launch.cost.split(":")[0] for launch in prediction.launches]
 
 
 def band_of(prediction: Prediction) -> tuple[float, float]:

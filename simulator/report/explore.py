@@ -62,7 +62,6 @@ def band_lines(exploration: Exploration) -> list[str]:
     kinds = {kind for item in exploration.ranked if item.prediction for kind in error_kinds(item.prediction)}
     texts = {
         "compiled": f"{percent(ERROR_FRACTIONS['compiled'])} where cycles come from machine code",
-        "outlines": f"{percent(ERROR_FRACTIONS['outlines'])} where programs are found in machine code (unmeasured)",
         "tiles": f"{percent(ERROR_FRACTIONS['tiles'])} where they are estimated from tile sizes",
     }
     text = ", ".join(texts[kind] for kind in sorted(kinds))

@@ -5,6 +5,7 @@ The representative gives addresses of all of its iterations; all other CTAs thos
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -53,6 +54,7 @@ def stride_pattern_of(iterations: Iterations, bases: Mapping[int, Bases], ahead:
         moves[at] - moves[firsts[at[:-1]]] == strides[-1] * (at[-1] - firsts[at[:-1]][-1]) for at in moves
     )
     inner = inner and all(_has_inner_stride(accesses, bases, positions, strides) for accesses in iterations.values())
+    inner = inner and _lead_on_alike(iterations, bases, len(strides))
     outer = known and all(
         moves[at] == sum(step * (now - then) for step, now, then in zip(strides, at, begin, strict=True))
         and _same_distance(iterations[at], iterations[begin], bases)
@@ -150,6 +152,18 @@ def _has_inner_stride(
         return True
     both = _any_thread(of_all.active[first]) & _any_thread(of_all.active[second])
     return not np.any((of_all.addresses[second] - of_all.addresses[first] - strides[-1])[both])
+
+
+def _lead_on_alike(iterations: Iterations, bases: Mapping[int, Bases], depth: int) -> bool:
+    """Whether each copy ahead of a loop is as far from the next, the first in the loop included, in all CTAs.
+
+    Two copies lie on a line in any CTA: that of the representative is that of others only where this holds.
+    """
+    return all(
+        _same_distance(iterations[after], iterations[before], bases)
+        for before, after in pairwise(sorted(iterations))
+        if before[:-1] == after[:-1] and len(iterations[before][0].position.iteration) < depth
+    )
 
 
 def _same_distance(
