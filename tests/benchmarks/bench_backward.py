@@ -87,7 +87,7 @@ def gradients() -> list[dict[str, Any]]:
         times_ms = {config: time_ms for config, time_ms in swept.items() if time_ms is not None}
         ranked = sorted(times_ms, key=times_ms.__getitem__)
         forms = dict.fromkeys(config.form for config in ranked)
-        kept = [config for form in forms for config in [one for one in ranked if one.form == form][:KEPT]]
+        kept = [config for form in forms for config in [other for other in ranked if other.form == form][:KEPT]]
         for length in LENGTHS:
             problem = problem_of(length, head_dim, causal)
             taken = times_ms if length == SWEPT else {item: ours("flash_backward", problem, item) for item in kept}

@@ -19,7 +19,7 @@ from .cta_class import CtaClass
 from .footprints import Runs, layers_of, moved, runs_of, whole_sectors
 from .grouped_accesses import group_accesses
 from .listed_boxes import boxes_of
-from .rounds import MOST_STRETCHES
+from .rounds import MOST_STRETCHES, rounds_are_alike, stretches_of
 from .stride_patterns import (
     StridePattern,
     distances_of,
@@ -147,7 +147,7 @@ class _UseMaker:
         starts = self._starts(self.iterations[self.begin])
         boxed = bool(strides) and self.irregular and self.in_full and self.iterations[self.begin][0].box is not None
         for runs_at in layers[:1] if boxed else layers:
-            stretches = _stretches(runs_at, len(strides))
+            stretches = stretches_of(runs_at, len(strides))
             uneven = None
             if strides and self._is_listed(runs_at, stretches):
                 uneven = self._uneven(runs_at, boxed)
@@ -179,7 +179,7 @@ class _UseMaker:
         made = {at[-1] for at in first_iterations(self.iterations) if at}
         absent = self.pattern.restarts and not made.issuperset(self._program_rounds())
         unlike = (self.irregular and self.in_full) or absent or len(stretches) > MOST_STRETCHES
-        return unlike or shorter or not _rounds_are_alike(runs_at)
+        return unlike or shorter or not rounds_are_alike(runs_at)
 
     def _use(self, runs: Runs, starts: Array, zero_bytes: int) -> Use:
         """A use by strides. Args: runs: of an iteration; starts: of the first one, int64 (CTAs,) [B]."""
@@ -327,16 +327,6 @@ def _zero_bytes(copies: Sequence[IterationAccess]) -> int:
     return sum((rows - inside.addresses.size) * whole_sectors(inside.size) for rows, inside in boxes)
 
 
-def _rounds_are_alike(runs_at: Mapping[Iteration, Runs]) -> bool:
-    """Whether the innermost loop touches the same in each iteration of the outer loops."""
-    rounds: dict[Iteration, list[tuple[int, Runs]]] = defaultdict(list)
-    for at in sorted(runs_at):
-        if at:
-            rounds[at[:-1]].append((at[-1], runs_at[at]))
-    first = next(iter(rounds.values()), [])
-    return all(others == first for others in rounds.values())
-
-
 def _signature(accesses: Sequence[IterationAccess], move: int) -> bytes:
     """Equal for iterations that touch and fetch the same bytes, relative to where the strides lead. Args: move: [B]."""
     parts = [part.addresses - move for access in accesses for part in access.touched]
@@ -352,19 +342,3 @@ def _layers_of(accesses: Sequence[IterationAccess]) -> list[Runs]:
         return layers_of(parts)
     sectors = np.unique(np.concatenate([access.sectors for access in accesses if access.sectors is not None]))
     return [runs_of(parts, sectors)]
-
-
-def _stretches(runs_at: Mapping[Iteration, Runs], depth: int) -> list[tuple[int, int, Runs]]:
-    """Stretches of iterations of the innermost loop that touch the same: first, one past the last, runs."""
-    if depth == 0:
-        return [(0, -1, next(iter(runs_at.values())))]
-    inner: dict[int, Runs] = {}
-    for at in sorted(runs_at):
-        inner.setdefault(at[-1], runs_at[at])
-    stretches: list[tuple[int, int, Runs]] = []
-    for number, runs in sorted(inner.items()):
-        if stretches and stretches[-1][1] == number and stretches[-1][2] == runs:
-            stretches[-1] = stretches[-1][0], number + 1, runs
-        else:
-            stretches.append((number, number + 1, runs))
-    return stretches

@@ -5,15 +5,17 @@ persistent CTAs). A program's runs the mean, rounded up, in each round of a CTA,
 rounds that all together are as many as the code's.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...emulator.thread_values import Array
 from ...sass.flow import Flow
-from ..cta.cta_run import CtaRun
+from ..cta.cta_run import CtaRun, Iteration
 from ..paths import OUTSIDE
+from .footprints import Runs
 
 MOST_STRETCHES = 6
 """Stretches of equal iterations of a loop that become loops of their own; of more, each iteration is listed."""
@@ -105,3 +107,29 @@ def trips_of(flow: Flow, run: CtaRun, counts: Array) -> dict[int, Trips]:
         per_round = np.where(visits[number] > 0, -(-totals[number] // np.maximum(visits[number], 1)), 0)
         trips[number] = Trips(per_round=per_round, shorter=per_round * visits[number] - totals[number])
     return trips
+
+
+def rounds_are_alike(runs_at: Mapping[Iteration, Runs]) -> bool:
+    """Whether the innermost loop touches the same in each iteration of the outer loops."""
+    rounds: dict[Iteration, list[tuple[int, Runs]]] = defaultdict(list)
+    for at in sorted(runs_at):
+        if at:
+            rounds[at[:-1]].append((at[-1], runs_at[at]))
+    first = next(iter(rounds.values()), [])
+    return all(others == first for others in rounds.values())
+
+
+def stretches_of(runs_at: Mapping[Iteration, Runs], depth: int) -> list[tuple[int, int, Runs]]:
+    """Stretches of iterations of the innermost loop that touch the same: first, one past the last, runs."""
+    if depth == 0:
+        return [(0, -1, next(iter(runs_at.values())))]
+    inner: dict[int, Runs] = {}
+    for at in sorted(runs_at):
+        inner.setdefault(at[-1], runs_at[at])
+    stretches: list[tuple[int, int, Runs]] = []
+    for number, runs in sorted(inner.items()):
+        if stretches and stretches[-1][1] == number and stretches[-1][2] == runs:
+            stretches[-1] = stretches[-1][0], number + 1, runs
+        else:
+            stretches.append((number, number + 1, runs))
+    return stretches
