@@ -3,12 +3,9 @@
 import numpy as np
 
 from ..dtypes import DTYPES
-from ..integers import cdiv
 from ..problems.attention import AttentionProblem
+from ..problems.pages import Numbers, pages_of
 from .program import Tensor
-
-SEED = 0
-"""Of the order of random pages: a pool in use has them anywhere."""
 
 
 def cache_tensors(problem: AttentionProblem, names: str = "KV") -> tuple[Tensor, ...]:
@@ -22,7 +19,7 @@ def cache_tensors(problem: AttentionProblem, names: str = "KV") -> tuple[Tensor,
     """
     kv_slabs, rows = problem.batch * problem.kv_heads, problem.seqlen_k
     if problem.page:
-        kv_slabs = sum(cdiv(length, problem.page) for length in problem.key_lengths)
+        kv_slabs = 1 + max(int(numbers.max()) for numbers in _pages(problem))
         rows = problem.page * problem.kv_heads
     tensors = tuple(
         Tensor(name=name, role="input", slabs=kv_slabs, rows=rows, cols=problem.head_dim, dtype=problem.kv_element)
@@ -32,14 +29,11 @@ def cache_tensors(problem: AttentionProblem, names: str = "KV") -> tuple[Tensor,
 
 
 def _table(problem: AttentionProblem) -> Tensor:
-    lengths = np.array(problem.key_lengths, dtype=np.int32)
-    pages = -(-lengths // problem.page) if problem.page else np.zeros_like(lengths)
-    numbers = np.arange(pages.sum(), dtype=np.int32)
-    if problem.page_order == "random":
-        numbers = np.random.default_rng(SEED).permutation(numbers)
-    table = np.zeros((len(lengths), 1 + pages.max()), dtype=np.int32)
-    table[:, 0] = lengths
-    table[:, 1:][np.arange(pages.max()) < pages[:, None]] = numbers
+    pages = _pages(problem) if problem.page else ()
+    table = np.zeros((problem.batch, 1 + max(map(len, pages), default=0)), dtype=np.int32)
+    table[:, 0] = problem.key_lengths
+    for row, numbers in zip(table, pages, strict=False):
+        row[1 : 1 + len(numbers)] = numbers
     return Tensor(
         name="TABLE",
         role="input",
@@ -49,3 +43,7 @@ def _table(problem: AttentionProblem) -> Tensor:
         dtype=DTYPES["i32"],
         values=table.tobytes(),
     )
+
+
+def _pages(problem: AttentionProblem) -> tuple[Numbers, ...]:
+    return pages_of(problem.page_order, problem.key_lengths, problem.page)

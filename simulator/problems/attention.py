@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 
 from ..arguments import shown, truth, whole
 from ..dtypes import DTYPES, OPERANDS, Dtype
+from . import pages
 from .lengths import words
 from .mask import Mask, Seen
 from .pattern import pattern_of
 from .problem import Field, Problem, ReadWrite, check_dtype, check_whole_numbers
 
-PAGE_ORDERS = ("random", "sequential")
 KV_DTYPES = ("fp8", "i8")
 """Element types of a cache that is narrower than Q."""
 SINK_BYTES = 4
@@ -50,7 +50,7 @@ class AttentionProblem(Problem):
         dropout: probability that an element of P is dropped; most schedules have none.
         lengths: keys of each sequence, where they differ: B of them, the longest is N; empty: all have N.
         page: keys of a page of the cache that K and V lie in, (pages, keys, G, D); 0: they lie in one piece.
-        page_order: of the pages of a sequence: `random` (as a cache that has been in use), or `sequential`.
+        page_order: which pages hold the keys of each sequence, as `pages` says: `random`, `shared:4096`, ...
         kv_dtype: element type of K and V, where it is not that of Q: fp8 (e4m3) or i8, with a scale for each of both.
         softcap: scores are cap * tanh(score / cap); 0: as they are.
         sinks: whether each query head has a learned logit that joins the sum of its rows, and no value.
@@ -85,10 +85,9 @@ class AttentionProblem(Problem):
         Field(name="page", help="Keys of a page of the cache of K and V; 0: no pages.", default=0),
         Field(
             name="page_order",
-            help="Order of the pages of a sequence.",
-            default="random",
-            metavar="|".join(PAGE_ORDERS),
-            choices=PAGE_ORDERS,
+            help="Pages of each sequence: anywhere, in order, the first KEYS the same for all, or listed ('3 0/3 1').",
+            default=pages.USUAL,
+            metavar="random[:SEED]|sequential|shared:KEYS|LIST|FILE",
         ),
         Field(
             name="kv_dtype",
@@ -108,7 +107,7 @@ class AttentionProblem(Problem):
             "dropout": 0.0,
             "lengths": (),
             "page": 0,
-            "page_order": "random",
+            "page_order": pages.USUAL,
             "kv_dtype": "",
             "softcap": 0.0,
             "sinks": False,
@@ -130,7 +129,7 @@ class AttentionProblem(Problem):
     dropout: float = 0.0
     lengths: tuple[int, ...] = ()
     page: int = 0
-    page_order: str = "random"
+    page_order: str = pages.USUAL
     kv_dtype: str = ""
     softcap: float = 0.0
     sinks: bool = False
@@ -171,13 +170,13 @@ class AttentionProblem(Problem):
         if self.lengths and max(self.lengths) != self.seqlen_k:
             raise ValueError(f"lengths: the longest is {max(self.lengths)}: must be seqlen_k = {self.seqlen_k}")
         object.__setattr__(self, "page", whole("page", self.page, 0, "an integer of 1 or more, or 0 for none"))
-        for name, allowed in (("page_order", PAGE_ORDERS), ("kv_dtype", ("", *KV_DTYPES))):
-            if getattr(self, name) not in allowed:
-                known = ", ".join(filter(None, allowed))
-                raise ValueError(f"{name} = {getattr(self, name)!r}: must be one of {known}")
+        if self.kv_dtype not in ("", *KV_DTYPES):
+            raise ValueError(f"kv_dtype = {self.kv_dtype!r}: must be one of {', '.join(KV_DTYPES)}")
         if self.mask and self.lengths:
             raise ValueError(f"mask = {shown(self.mask)}: goes with sequences of one length: leave out lengths")
-        if self.page_order != PAGE_ORDERS[0] and not self.page:
+        if self.page:
+            pages.pages_of(self.page_order, self.key_lengths, self.page)
+        elif self.page_order != pages.USUAL:
             raise ValueError(f"page_order = {self.page_order!r}: needs pages: give page, the keys of one")
         if self.kv_dtype and self.element_bytes != 2:
             raise ValueError(f"kv_dtype = {self.kv_dtype!r}: goes with dtype fp16 or bf16, not {self.dtype}")
@@ -191,7 +190,7 @@ class AttentionProblem(Problem):
         parts += [f"mask{_digest(self.mask)}"] if self.mask else []
         parts += [f"dropout{self.dropout:g}"] if self.dropout else []
         parts += [f"lengths{_digest(str(self.lengths))}"] if self.lengths else []
-        parts += [f"page{self.page}{self.page_order}"] if self.page else []
+        parts += [f"page{self.page}{self._order_key}"] if self.page else []
         parts += [f"kv{self.kv_dtype}"] if self.kv_dtype else []
         parts += [f"softcap{self.softcap:g}"] if self.softcap else []
         parts += ["sinks"] if self.sinks else []
@@ -207,7 +206,7 @@ class AttentionProblem(Problem):
             lengths = f"M={self.seqlen_q} N={words(self.lengths)}"
         shape = f"B={self.batch} H={self.heads}{kv_heads} {lengths} D={self.head_dim}"
         cache = f" kv {self.kv_dtype}" if self.kv_dtype else ""
-        cache += f" pages of {self.page}, {self.page_order}" if self.page else ""
+        cache += f" pages of {self.page}, {pages.short(self.page_order)}" if self.page else ""
         score = f" softcap {self.softcap:g}" if self.softcap else ""
         score += " sinks" if self.sinks else ""
         return f"{shape} {self.dtype} {self.whole_mask.text}{dropout}{cache}{score}"
@@ -236,6 +235,17 @@ class AttentionProblem(Problem):
     def kv_element(self) -> Dtype:
         """The element type of K and V."""
         return DTYPES[self.kv_dtype or self.dtype]
+
+    @property
+    def shared_keys(self) -> int:
+        """Keys of a head that lie in pages which a sequence before has, too."""
+        lengths = self.key_lengths
+        return sum(lengths) - pages.distinct_keys(self.page_order, lengths, self.page)
+
+    @property
+    def _order_key(self) -> str:
+        order = self.page_order.replace(":", "")
+        return order if order == pages.short(order) else f"listed{_digest(order)}"
 
     @property
     def head_group(self) -> int:
@@ -284,7 +294,8 @@ class AttentionProblem(Problem):
         row_bytes, kv_bytes = self.heads * self.element_bytes, 2 * self.kv_heads * self.kv_element.size_bytes
         sinks_bytes = SINK_BYTES * self.heads if self.sinks else 0
         return ReadWrite(
-            read_bytes=(seen.queries * row_bytes + seen.keys * kv_bytes) * self.head_dim + sinks_bytes,
+            read_bytes=(seen.queries * row_bytes + (seen.keys - self.shared_keys) * kv_bytes) * self.head_dim
+            + sinks_bytes,
             write_bytes=self.batch * self.heads * self.seqlen_q * self.head_dim * self.output_bytes,
         )
 

@@ -76,7 +76,7 @@ class LatentAttentionProblem(AttentionProblem):
 
         Source: Williams et al., Roofline (2009); DeepSeek-V2 (2024), section 2.1, with the projections absorbed.
         """
-        queries, keys = self.batch * self.heads * self.seqlen_q, sum(self.key_lengths)
+        queries, keys = self.batch * self.heads * self.seqlen_q, sum(self.key_lengths) - self.shared_keys
         return ReadWrite(
             read_bytes=(queries + keys) * self.head_dim * self.element_bytes,
             write_bytes=queries * self.latent_dim * self.output_bytes,

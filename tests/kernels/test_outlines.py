@@ -86,6 +86,18 @@ def test_pages_are_those_of_the_table(splits: int, stages: int) -> None:
         assert read == {"K": wanted, "V": wanted}, item
 
 
+def test_a_prefix_that_all_share_is_read_by_all_and_comes_from_device_memory_once() -> None:
+    """1,792 of 2,048 keys of eight sequences: SMs read them eight times, HBM gives them once, as L2 holds them."""
+    problem = replace(SMALL, batch=8, seqlen_k=2048, head_dim=128, page=64, page_order="shared:1792")
+    resources_of = tilesight.compiler(problem, "h200", workers=1)
+    config = Config(splits=4, block_n=64, num_stages=2)
+    total = simulate(problem, schedule="flash_decode", config=config, resources_of=resources_of).total
+    cache_bytes = 2 * 8 * 2 * 2048 * 128 * 2
+    assert problem.compulsory.read_bytes < 0.25 * cache_bytes
+    assert problem.compulsory.read_bytes <= total.hbm_read_bytes <= 1.02 * problem.compulsory.read_bytes
+    assert total.l2_read_bytes >= cache_bytes
+
+
 def test_decode_of_a_long_cache_is_near_its_roofline() -> None:
     """Never below what HBM takes for the bytes of K and V, and no more than a tenth above; 1.99 ms by a tile a head."""
     resources_of = tilesight.compiler(LONG, "h200", workers=1)

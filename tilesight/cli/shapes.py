@@ -102,6 +102,8 @@ class ShapeOptions(Group):
                 lengths = lengths_of(text_or_file(KEYS, text))
                 chosen |= {KEYS: lengths, "batch": len(lengths)}
                 seqlen_k = max(lengths)
+            if "page_order" in chosen:
+                chosen["page_order"] = text_or_file("page_order", chosen["page_order"])
             if "mask" in chosen:
                 chosen["mask"] = mask_text(chosen["mask"])
             for item in kind.FIELDS:
