@@ -17,7 +17,7 @@ from ..integers import cdiv
 
 Numbers = NDArray[np.int32]
 USUAL = "random"
-ALLOWED = "random[:SEED], sequential, shared:KEYS[:SEED], or the pages of each sequence, such as '3 0 1/3 2', or a file of them"
+ALLOWED = "random[:SEED], sequential, shared:KEYS[:SEED], a list such as '3 0 1/3 2', or a file of one"
 LARGEST_NUMBER = (1 << 24) - 1
 """Of a page: a pool has 16 million at most."""
 _DRAWN = re.compile(r"random(?::(\d+))?")
