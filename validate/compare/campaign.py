@@ -19,7 +19,7 @@ from ...simulator.problems.problem import Problem
 from ...simulator.refusal import Refusal
 from ...simulator.resolve import resolve
 from ...simulator.simulate import predict
-from ..measure.lanes import Lane, Task, run_tasks
+from ..measure.lanes import CHUNK, Lane, Task, run_tasks
 from ..measure.results_file import Header, Row
 from ..measurement import Lost
 from ..points.point import HALVES, Point
@@ -146,19 +146,26 @@ def measure_points(
         A row for each point, in order.
     """
     rows = {row.point: row for row in known}
-    tasks, hopeless = plan([point for point in points if point not in rows], device, compiler)
-    for row in hopeless:
-        keep(row)
-        rows[row.point] = row
-    before = len(points) - len(tasks)
 
     def kept(row: Row) -> None:
         keep(row)
         rows[row.point] = row
 
-    if tasks:
-        run_tasks(tasks, lanes, kept, lambda done: progress(before + done, len(points)) if progress else None)
+    # Batch by batch: a run that is cut off has lost the compilation of one batch, not of all.
+    asked, size = [point for point in points if point not in rows], CHUNK * len(lanes)
+    for first in range(0, len(asked), size):
+        tasks, hopeless = plan(asked[first : first + size], device, compiler)
+        for row in hopeless:
+            kept(row)
+        tick = partial(_ticked, progress, sum(point in rows for point in points), len(points))
+        if tasks:
+            run_tasks(tasks, lanes, kept, tick)
     return [rows[point] for point in points]
+
+
+def _ticked(progress: Callable[[int, int], None] | None, before: int, total: int, done: int) -> None:
+    if progress:
+        progress(before + done, total)
 
 
 def compare_rows(

@@ -32,8 +32,9 @@ TIMEOUT_S = 120.0
 """No point takes a worker longer, its first kernel's compilation included; then it hangs [s]."""
 COUNT_START_S, COUNT_POINT_S = 240.0, 20.0
 """Time that ncu gets: for its repetitions of a program, and for each point in it [s]."""
-CHUNK = 48
-"""Points that are measured, then counted together, then written: what a killed run has to do again at most."""
+CHUNK = 32
+"""Points that are compiled together, and measured, then counted together, then written: what a killed run has to do
+again at most."""
 MOST_FAILED_COUNTS = 3
 """Points that ncu may fail on alone before a lane stops asking it."""
 

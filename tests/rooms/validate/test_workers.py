@@ -284,6 +284,21 @@ def test_known_points_are_not_measured_again(lane: Make) -> None:
     assert seen == [(3, 4), (4, 4)]
 
 
+def test_points_are_compiled_in_batches_each_once_the_one_before_is_kept(lane: Make) -> None:
+    """A run that is cut off keeps what it has measured, whatever is left to compile."""
+    points = some_points(2 * CHUNK + 1)
+    kept: list[Row] = []
+    compiled: list[tuple[int, int]] = []
+
+    def compiler(wanted: Sequence[Any]) -> list[Resources]:
+        compiled.append((len(kept), len(wanted)))
+        return [RESOURCES for _ in wanted]
+
+    rows = measure_points(points, H200, [lane()], compiler, known=[], keep=kept.append)
+    assert [row.point for row in rows] == points
+    assert compiled == [(0, CHUNK), (CHUNK, CHUNK), (2 * CHUNK, 1)]
+
+
 def test_what_cannot_run_becomes_a_row(lane: Make) -> None:
     """A kernel that does not compile, a schedule that cannot do the problem: with reasons, and no worker is asked."""
     points = [a_point("naive"), a_point("flash1", replace(PROBLEM, dtype="fp8")), a_point()]
