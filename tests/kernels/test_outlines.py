@@ -157,5 +157,5 @@ def test_explore_says_what_the_rules_of_other_programs_cost() -> None:
     assert slower == round(times[8] / times[32], 2) > 1.3
     assert all(rule in note for rule in ("FlashAttention-3", "vLLM Triton", "FlashInfer"))
     text = explore_text(explored, 15, 200, color=False)
-    assert "5 % where cycles come from machine code" in text
+    assert "5.0 % where cycles come from machine code" in text
     assert "2 CTAs share each SM" in text  # 256 CTAs on 132 SMs, of which each would hold three
