@@ -21,6 +21,7 @@ those of exponents that are large themselves.
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from ..simulator.problems.mask import Mask
@@ -133,8 +134,14 @@ def attention(
 
 
 def visible_keys(mask: Mask, rows: int, keys: int, device: torch.device) -> torch.Tensor:
-    """Which keys each query sees, as a matrix: bool (rows, keys)."""
-    return torch.as_tensor(mask.matrix(rows, keys), device=device)
+    """Which keys each query sees, as a matrix: bool (rows, keys); made on the device, where it is large."""
+    first, end = (torch.as_tensor(x, device=device)[:, None] for x in mask.visible(np.arange(rows), rows, keys))
+    row, key = torch.arange(rows, device=device)[:, None], torch.arange(keys, device=device)[None, :]
+    seen = ((first <= key) | (key < mask.always)) & (key < end)
+    blocks = torch.as_tensor(mask.blocks, device=device)
+    if blocks.numel() > 1:
+        seen &= blocks[row * blocks.shape[0] // rows, key * blocks.shape[1] // keys]
+    return seen
 
 
 def operand_of(x: torch.Tensor, precision: torch.dtype, tf32: bool) -> torch.Tensor:

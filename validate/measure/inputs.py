@@ -5,8 +5,8 @@ pass is given of the forward (O, LSE, P) is computed from Q, K and V.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
+import numpy as np
 import torch
 
 from ...kernels.launch.launch import allocate
@@ -55,22 +55,15 @@ def _draw(memory: torch.Tensor, generator: torch.Generator) -> None:
 
 
 def _forward(problem: AttentionBackwardProblem, memory: dict[str, torch.Tensor]) -> None:
-    """What the forward pass leaves: O, LSE and, where it is kept, P; head by head."""
-    options: dict[str, Any] = {"causal": problem.causal, "window": problem.window}
-    seen = visible_keys(problem.whole_mask, problem.seqlen_q, problem.seqlen_k, memory["Q"].device)
-    for slab in range(problem.batch * problem.heads):
-        q, k, v = (memory[name][at][None, None] for name, at in zip("QKV", _slabs(problem, slab), strict=True))
-        o, lse, _ = attention(q, k, v, working=True, **options)
-        memory["O"][slab] = o[0, 0]
-        if "LSE" in memory:
-            memory["LSE"][slab, :, 0] = lse[0, 0]
-        if "P" in memory:
-            scores = q[0, 0].float() @ k[0, 0].float().T / problem.head_dim**0.5
-            p = torch.exp(scores - lse[0, 0][:, None]).masked_fill(~seen, 0.0)
+    """What the forward pass leaves: O, LSE and, where it is kept, P."""
+    q, k, v = (memory[name].unflatten(0, (problem.batch, -1)) for name in "QKV")
+    o, lse, _ = attention(q, k, v, causal=problem.causal, window=problem.window, working=True)
+    memory["O"].copy_(o.flatten(0, 1))
+    if "LSE" in memory:
+        memory["LSE"][..., 0] = lse.flatten(0, 1)
+    if "P" in memory:
+        hidden = ~visible_keys(problem.whole_mask, problem.seqlen_q, problem.seqlen_k, q.device)
+        for slab, (b, h) in enumerate(np.ndindex(problem.batch, problem.heads)):
+            scores = q[b, h].float() @ k[b, h // problem.head_group].float().T / problem.head_dim**0.5
+            p = torch.exp(scores - lse[b, h][:, None]).masked_fill(hidden, 0.0)
             memory["P"][slab].zero_()[:, : problem.seqlen_k] = p
-
-
-def _slabs(problem: AttentionProblem, slab: int) -> tuple[int, int, int]:
-    """The slabs of Q, K and V of a query head of a sequence."""
-    kv_slab = slab // problem.heads * problem.kv_heads + slab % problem.heads // problem.head_group
-    return slab, kv_slab, kv_slab

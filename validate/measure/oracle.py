@@ -57,9 +57,9 @@ def oracle_error(schedule: str, problem: Problem, launch: Launch, tensors: Mappi
         tiles = cdiv(problem.seqlen_k, int(launch.constants["block_n"]))
         roundings = replace(roundings, outputs=roundings.outputs + tiles)
     keep = tensors["DROP_MASK"][..., : problem.seqlen_k] if problem.dropout else None
-    q, o = tensors["Q"], tensors["O"]
+    q, o, sinks = tensors["Q"], tensors["O"], tensors["SINKS"].flatten() if problem.sinks else None
     return max(
-        _part_error(roundings, problem, q, cached(problem, tensors, part), o, lse, keep, part)
+        _part_error(roundings, problem, q, cached(problem, tensors, part), o, lse, keep, sinks, part)
         for part in parts(problem)
     )
 
@@ -92,6 +92,8 @@ def parts(
         part_scores: in the place of `PART_SCORES`; checked: scores at most, of all parts.
     """
     rows = max(1, min(problem.seqlen_q, (part_scores or PART_SCORES) // problem.seqlen_k))
+    if isinstance(problem, AttentionProblem) and problem.mask:
+        rows = problem.seqlen_q  # whole heads: rows of other masks see no prefix
     a_head = cdiv(problem.seqlen_q, rows)
     count = problem.batch * problem.heads * a_head
     wanted = max(2, min(count, checked // (rows * problem.seqlen_k)))
@@ -112,23 +114,28 @@ def _part_error(
     o: torch.Tensor,
     lse: torch.Tensor | None,
     keep: torch.Tensor | None,
+    sinks: torch.Tensor | None,
     part: Part,
 ) -> float:
-    """Error of one part. Args: kv: of `cached`; the other tensors as (slabs, rows, ...)."""
+    """Error of one part. Args: kv: of `cached`; sinks: (H,); the other tensors as (slabs, rows, ...)."""
     batch, head, first, last = part
     slab, length = batch * problem.heads + head, problem.key_lengths[batch]
-    keys = min(length, last + length - problem.seqlen_q) if problem.causal else length
+    aligned = problem.causal and not problem.mask
+    keys = min(length, last + length - problem.seqlen_q) if aligned else length
 
     def rows(tensor: torch.Tensor) -> torch.Tensor:
         return tensor[slab, first:last][None, None]
 
-    blind = max(0, problem.seqlen_q - length - first) if problem.causal else 0
+    blind = max(0, problem.seqlen_q - length - first) if aligned else 0
     if bool((rows(o)[..., :blind, :] != 0).any()):
         return inf  # rows that see no key are exactly 0
     if keys <= 0:
         return 0.0
     options: dict[str, Any] = {"causal": problem.causal, "window": problem.window, "tf32": problem.dtype == "fp32"}
     options |= {"score_roundings": roundings.scores, "output_roundings": roundings.outputs}
+    options |= {"mask": problem.mask, "softcap": problem.softcap}
+    if sinks is not None:
+        options["sinks"] = sinks[head : head + 1]
     if keep is not None:
         options |= {"keep": rows(keep)[..., :keys], "dropout": problem.dropout}
     verdicts = judge_attention(

@@ -32,6 +32,14 @@ CACHES = (
     {"batch": 3, "lengths": (160, 1, 77)},
     {"batch": 2, "lengths": (80, 160), "page": 32, "kv_dtype": "i8"},
     {"kv_dtype": "fp8", "causal": True, "window": 50},
+    {"sinks": True, "softcap": 5.0},
+)
+MASKS = (
+    {"mask": "prefix:100"},
+    {"mask": "documents:100,60", "seqlen_q": 160, "causal": True},
+    {"mask": "blocks:101/010/000", "seqlen_k": 192},
+    {"mask": "first:4", "window": 30, "sinks": True},
+    {"mask": "band:20", "softcap": 5.0},
 )
 
 
@@ -108,6 +116,21 @@ def test_caches_of_all_kinds_are_read_as_the_oracle_reads_them(cache: dict[str, 
     assert values.shape == (problem.key_lengths[0], problem.head_dim)
     made.tensors["V"].view(torch.uint8).fill_(0)
     assert oracle_error("flash_decode", problem, launches[-1], made.tensors) > 1
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=str)
+def test_masks_of_all_kinds_are_judged_as_they_are(mask: dict[str, Any], held: Held) -> None:
+    """Right, and wrong where the same outputs are held against the plain causal mask."""
+    problem = replace(PROBLEM, **mask)
+    config = runnable_config("masked_flash", block_m=32, block_n=32)
+    launches = Point(schedule="masked_flash", problem=problem, config=config).launches(H200)
+    made, _ = prepare(launches, problem, CPU)
+    poison(made.outputs)
+    made.run()
+    assert untouched_fraction(made.outputs) == 0
+    assert 0 <= oracle_error("masked_flash", problem, launches[-1], made.tensors) <= 1
+    causal = replace(problem, mask="", window=0, causal=True)
+    assert oracle_error("masked_flash", causal, launches[-1], made.tensors) > 1
 
 
 def test_kernels_that_do_nothing_are_seen(held: Held) -> None:
