@@ -139,7 +139,7 @@ def visible_keys(mask: Mask, rows: int, keys: int, device: torch.device) -> torc
     row, key = torch.arange(rows, device=device)[:, None], torch.arange(keys, device=device)[None, :]
     seen = ((first <= key) | (key < mask.always)) & (key < end)
     blocks = torch.as_tensor(mask.blocks, device=device)
-    if blocks.numel() > 1:
+    if not blocks.all():
         seen &= blocks[row * blocks.shape[0] // rows, key * blocks.shape[1] // keys]
     return seen
 

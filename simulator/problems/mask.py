@@ -89,19 +89,6 @@ class Mask:
         # A window is counted from a row's own place, also where that lies before the first key.
         return np.minimum(first, last), last
 
-    def matrix(self, m: int, n: int) -> np.ndarray:
-        """Which keys each query sees: bool (M, N)."""
-        (first, last), keys = self.visible(np.arange(m), m, n), np.arange(n)
-        inside = (keys < last[:, None]) & ((keys >= first[:, None]) | (keys < self.always))
-        seen: np.ndarray = inside & self._through(np.arange(m)[:, None], keys, m, n)
-        return seen
-
-    def _through(self, rows: np.ndarray, keys: np.ndarray, m: int, n: int) -> np.ndarray:
-        """Whether scores are of blocks that are let through: bool, rows and keys broadcast."""
-        blocks = self.blocks
-        through: np.ndarray = blocks[rows * blocks.shape[0] // m, keys * blocks.shape[1] // n]
-        return through
-
     def seen(self, m: int, n: int) -> Seen:
         """What it lets through of M queries and N keys; of masks without a pattern all queries and keys count."""
         if self.pattern.kind:

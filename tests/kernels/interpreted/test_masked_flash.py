@@ -7,7 +7,7 @@ from kernels.interpreted.inputs import INPUTS, draw
 from kernels.interpreted.right import right
 from support.mask_definitions import masked_lengths, seen_by_definition
 from tilesight.kernels.masked_flash import masked_flash
-from tilesight.kernels.reference import attention
+from tilesight.kernels.reference import attention, visible_keys
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.config import Config
 
@@ -43,9 +43,13 @@ def test_rows_without_keys_give_zero_and_minus_infinity() -> None:
 
 @given(case=masked_lengths())
 def test_the_oracle_sees_what_the_definition_says(case: tuple[str, int, int, bool, int]) -> None:
-    """Of equal scores the LSE is the logarithm of the number of keys that a row sees."""
+    """Score by score; and of equal scores the LSE is the logarithm of the number of keys that a row sees."""
     pattern, m, n, causal, window = case
+    seen = torch.as_tensor(seen_by_definition(pattern, m, n, causal=causal, window=window))
+    posed = AttentionProblem(
+        batch=1, heads=1, seqlen_q=m, seqlen_k=n, head_dim=16, causal=causal, window=window, mask=pattern
+    )
+    assert torch.equal(visible_keys(posed.whole_mask, m, n, seen.device), seen)
     q, k = torch.zeros((1, 1, m, 16)), torch.zeros((1, 1, n, 16))
     lse = attention(q, k, k, causal=causal, window=window, mask=pattern).lse[0, 0]
-    counts = torch.as_tensor(seen_by_definition(pattern, m, n, causal=causal, window=window)).sum(dim=1)
-    assert torch.allclose(lse, counts.double().log())
+    assert torch.allclose(lse, seen.sum(dim=1).double().log())
