@@ -72,7 +72,7 @@ def test_traced_splits_keep_the_contract_of_schedules(changed: dict[str, int]) -
 @pytest.mark.parametrize("device", ["h100", "h200"])
 @pytest.mark.parametrize("heads", [16, 128])
 def test_a_step_keeps_within_physics(device: str, heads: int) -> None:
-    """Latents come from HBM once and from L2 once a tile of heads; no faster than HBM and tensor cores can."""
+    """Latents come from HBM once and to SMs once a tile of heads; no faster than HBM and tensor cores can."""
     problem, block_m = replace(STEP, heads=heads), min(64, heads)
     config = Config(splits=4, block_m=block_m, num_warps=8 if block_m == 64 else 4)
     compile_ = tilesight.compiler(problem, device, workers=1)
@@ -82,9 +82,10 @@ def test_a_step_keeps_within_physics(device: str, heads: int) -> None:
     split, merge = prediction.launches
     latents_bytes = 16 * 4096 * LATENT_BYTES
     assert problem.compulsory.read_bytes <= split.traffic.hbm_read_bytes <= 1.02 * problem.compulsory.read_bytes
-    q_bytes = 4 * 16 * heads * LATENT_BYTES
-    from_l2_bytes = split.traffic.l2_read_bytes - heads // block_m * latents_bytes
-    assert 0 < from_l2_bytes <= q_bytes
+    asked_bytes = 4 * 16 * heads * LATENT_BYTES + heads // block_m * latents_bytes
+    assert split.traffic.smem_fill_bytes == pytest.approx(asked_bytes, rel=0.002)
+    # L2 answers SMs once that ask for the same bytes together.
+    assert heads // block_m * latents_bytes < split.traffic.l2_read_bytes <= split.traffic.smem_fill_bytes
     assert merge.traffic.l2_read_bytes == pytest.approx(4 * 16 * heads * (512 * 4 + SECTOR_BYTES), rel=0.01)
     assert prediction.total.matmul_flop == 2 * 16 * heads * 4096 * (576 + 512)
     assert roofline(problem, load_device(device)).bound_s < prediction.time_s
