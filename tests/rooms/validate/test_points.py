@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import pytest
 from support.made_up_measurements import H200, PROBLEM, a_point, some_points
@@ -18,6 +19,9 @@ from tilesight.validate.points.sets import (
     held_bytes,
     measurable_pass_s,
 )
+
+from tilesight.cli.output import BadInput
+from tilesight.cli.points import LongSet, asked_points
 
 ATTENTION = [name for name in runnable_schedules() if find_schedule(name).problem is AttentionProblem]
 
@@ -175,3 +179,33 @@ def test_a_pattern_that_matches_nothing_is_refused() -> None:
     """The text shows what keys look like."""
     with pytest.raises(ValueError, match=r"'flash9\*': matches none of 2 points; keys are like 'flash2/B1-H2"):
         matching(some_points(2), ["flash9*"])
+
+
+def asked(*schedules: str, **chosen: Any) -> list[Point]:
+    """The points of a command line. Args: chosen: as of `asked_points`."""
+    given: dict[str, Any] = {"problem": None, "config": None, "only": None, "long_set": None, "l2": "cold", **chosen}
+    return asked_points(list(schedules) or None, device=H200, **given)[0]
+
+
+def test_a_pass_chooses_its_schedules() -> None:
+    """Of the forward pass where nobody names one; each once, with problems of its own kind."""
+    backward = asked(pass_="backward")
+    assert {point.schedule for point in backward} == {"flash_backward", "naive_backward"}
+    assert {point.problem.KIND for point in asked()} == {"attention"}
+    (step,) = asked("flash_decode", problem=["seqlen_q=1", "seqlen_k=4096", "page=64", "page_order=shared:1024"])
+    assert (step.problem.page, step.problem.page_order) == (64, "shared:1024")
+    assert {point.problem.KIND for point in asked("flash_backward", problem=["seqlen=512"])} == {"attention backward"}
+
+
+def test_so_many_points_are_drawn_as_are_asked_for() -> None:
+    """Beside the short list; none is refused."""
+    short = asked("flash_decode")
+    assert len(asked("flash_decode", long_set=LongSet(points=25))) == len(short) + 25
+    with pytest.raises(BadInput, match="--draw = 0: must be an integer of 1 or more"):
+        LongSet(points=0)
+
+
+def test_a_schedule_that_nobody_judges_is_refused_by_name() -> None:
+    """And those that are measured are listed."""
+    with pytest.raises(BadInput, match="schedule 'mla_decode': is not measured yet; those that are: flash1, "):
+        asked("mla_decode")
