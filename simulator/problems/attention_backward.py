@@ -11,7 +11,7 @@ from .attention import AttentionProblem
 from .problem import ReadWrite
 
 PRODUCTS = 5
-"""Matrix products that no schedule avoids: S, which the forward pass does not keep, dP, dQ, dK and dV."""
+"""Matrix products of the backward pass: S, dP, dQ, dK and dV. Who keeps P of the forward pass is spared the first."""
 LSE_BYTES = 4
 """Of a row's log-sum-exp, in fp32 [B]."""
 
