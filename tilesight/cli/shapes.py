@@ -190,5 +190,5 @@ def refuse_unread_shape(typed: Given, schedules: Sequence[Schedule]) -> None:
     named = ", ".join(schedule.name for schedule in schedules)
     for name in options:
         takers = [item.name for item in all_schedules().values() if _field(name) in item.reads]
-        hint = f" ({', '.join(takers)} takes it)" if takers else ""
+        hint = f" ({', '.join(takers)} {'take' if len(takers) > 1 else 'takes'} it)" if takers else ""
         refuse_unread(typed, [name], f"for schedule{'s' if len(schedules) > 1 else ''} {named}{hint}")
