@@ -1,7 +1,7 @@
 """Device memory for the tensors of a point: inputs that fit together, the same for the same point; the rest poison.
 
 Inputs are random numbers; a mask lets through what the problem's does, tables have their values, and what a backward
-pass is given of the forward (O, LSE, P) is computed from Q, K and V.
+pass is given of the forward (O, LSE, P) is computed from Q, K and V, where results matter.
 """
 
 from collections.abc import Iterable
@@ -21,11 +21,21 @@ LARGEST_I8 = 127
 
 
 def filled(
-    tensors: Iterable[Tensor], problem: Problem, place: torch.device, generator: torch.Generator
+    tensors: Iterable[Tensor],
+    problem: Problem,
+    place: torch.device,
+    generator: torch.Generator,
+    *,
+    forward: bool = True,
 ) -> dict[str, torch.Tensor]:
-    """Memory by name. Args: tensors: of the launches' programs; generator: of random numbers, on that place."""
+    """Memory by name.
+
+    Args:
+        tensors: of the launches' programs; generator: of random numbers, on that place.
+        forward: whether what a backward pass is given of the forward is computed, or random.
+    """
     memory = {tensor.name: _filled(tensor, problem, place, generator) for tensor in tensors}
-    if isinstance(problem, AttentionBackwardProblem) and "O" in memory:
+    if forward and isinstance(problem, AttentionBackwardProblem) and "O" in memory:
         _forward(problem, memory)
     return memory
 

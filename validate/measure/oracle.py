@@ -28,7 +28,8 @@ PART_SCORES = 1 << 26
 """Scores of a part: half a gigabyte in fp64, of which the reference holds a few."""
 CHECKED_SCORES = 1 << 30
 """Scores that are checked at most; of larger problems, parts from the first rows of the first head to the last."""
-
+MOST_PARTS = 256
+"""Parts that are checked at most: a part of a step of decoding is one row, and takes as long as one of many scores."""
 
 Part = tuple[int, int, int, int]
 """Sequence, query head, first row, row after the last."""
@@ -96,7 +97,7 @@ def parts(
         rows = problem.seqlen_q  # whole heads: rows of other masks see no prefix
     a_head = cdiv(problem.seqlen_q, rows)
     count = problem.batch * problem.heads * a_head
-    wanted = max(2, min(count, checked // (rows * problem.seqlen_k)))
+    wanted = max(2, min(count, MOST_PARTS, checked // (rows * problem.seqlen_k)))
     numbers = [0] if count == 1 else [round(number * (count - 1) / (wanted - 1)) for number in range(wanted)]
     chosen = []
     for number in dict.fromkeys(numbers):

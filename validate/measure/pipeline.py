@@ -45,10 +45,15 @@ class Pipeline:
         return [run(twin, launch, self.tensors) for twin, launch in zip(self.twins, self.launches, strict=True)]
 
 
-def prepare(launches: Sequence[Launch], problem: Problem, place: torch.device) -> tuple[Pipeline, int]:
+def prepare(
+    launches: Sequence[Launch], problem: Problem, place: torch.device, *, forward: bool = True
+) -> tuple[Pipeline, int]:
     """Allocate the inputs and outputs of a pipeline, run it once, and then hold all its scratch.
 
     In that first run scratch lives as an eager framework keeps it: from the launch that first names it to the last.
+
+    Args:
+        forward: as of `filled`.
 
     Returns:
         The pipeline, and the most device memory that it held during its first run [B].
@@ -60,7 +65,7 @@ def prepare(launches: Sequence[Launch], problem: Problem, place: torch.device) -
     before_bytes = torch.cuda.memory_allocated(place)
     kept = {tensor.name: tensor for launch in launches for tensor in launch.program.tensors if tensor.role != "scratch"}
     generator = torch.Generator(place).manual_seed(SEED)
-    tensors = filled(kept.values(), problem, place, generator)
+    tensors = filled(kept.values(), problem, place, generator, forward=forward)
     torch.cuda.synchronize(place)
     torch.cuda.reset_peak_memory_stats(place)
     scratch = {
