@@ -1,8 +1,11 @@
 """`tilesight profile`: what a step of PyTorch takes on a GPU, kernel by kernel: eager, compiled, in training."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -34,9 +37,11 @@ if TYPE_CHECKING:
     from ...simulator.operations.profile import Profile
 
 STEP = typer.Argument(
-    help="Function without arguments that runs a step, on tensors without data; or MODULE:FUNCTION.",
+    help="Function that runs a step, on what `inputs()` of its file makes; or MODULE:FUNCTION, or hf:config.json.",
     metavar="FILE.py:FUNCTION",
 )
+HUGGING_FACE = "hf:"
+DECODE = re.compile(r"([1-9]\d*)x([1-9]\d*)")
 
 
 def profile(
@@ -57,6 +62,12 @@ def profile(
     ] = None,
     graph: Annotated[bool, flag("--graph", "Replay the step as a CUDA graph: no launch waits for the host.")] = False,
     top: Annotated[int, option("--top", "Lines of the table, the longest first.")] = 20,
+    tokens: Annotated[int | None, option("--tokens", "Of hf:config.json: tokens of a forward pass.")] = None,
+    decode: Annotated[
+        str | None,
+        option("--decode", "Of hf:config.json: a token for each of so many sequences, which hold so many.", "BxHELD"),
+    ] = None,
+    layers: Annotated[int | None, option("--layers", "Of hf:config.json: so many of its layers.")] = None,
     indices: Annotated[
         str | None,
         option(
@@ -92,6 +103,10 @@ def profile(
     if top < 1:
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
     processes, limit_s = workers_given(workers), limit_of(time_limit)
+    from ...compiling import why_not
+
+    if reason := why_not():
+        raise BadInput(f"profile: {reason}")
     from ...profiling import Asked, Predicting
     from ...simulator.display import render
     from ...simulator.operations.chrome_trace import chrome_trace
@@ -108,7 +123,8 @@ def profile(
     errors: list[Exception] = []
     for name, gpu in devices.items():
         try:
-            profiles = [_profile(target, name, gpu, replace(asked, mode=mode), how) for mode in modes]
+            with _file_of(target, tokens, decode, layers, train) as file:
+                profiles = [_profile(file, target, name, gpu, replace(asked, mode=mode), how) for mode in modes]
         except (BadInput, Failed) as error:
             if len(devices) == 1:
                 raise
@@ -151,16 +167,53 @@ def _modes(eager: bool, compile_: bool, compare: bool) -> "list[Mode]":
     return ["eager" if eager else "compiled" if compile_ else "auto"]
 
 
-def _profile(target: str, name: str, device: "Device", asked: "Asked", how: Any) -> "Profile":
-    """One step on one device. Raises: BadInput, Failed: the function cannot be recorded, or nothing compiled here."""
-    from ... import profiling
-    from ...compiling import why_not
+@contextmanager
+def _file_of(target: str, tokens: int | None, decode: str | None, layers: int | None, train: bool) -> Iterator[str]:
+    """The function to run: of a config a file that is written for it. Raises: BadInput: an option does not fit."""
+    given = {"--tokens": tokens, "--decode": decode, "--layers": layers}
+    if not target.startswith(HUGGING_FACE):
+        for name, value in given.items():
+            if value is not None:
+                raise BadInput(f"{name} {value}: is for hf:config.json; a function makes its own inputs")
+        yield target
+        return
+    config = Path(target.removeprefix(HUGGING_FACE))
+    if not config.is_file():
+        raise BadInput(f"{target}: no such file: must be the config.json of a model, e.g. hf:llama/config.json")
+    for name in ("--tokens", "--layers"):
+        if isinstance(value := given[name], int) and value < 1:
+            raise BadInput(f"{name} = {value}: must be an integer of 1 or more")
+    if (tokens is None) == (decode is None):
+        raise BadInput(f"{target}: give --tokens N for a forward pass, or --decode BxHELD for a token of each sequence")
+    sizes = DECODE.fullmatch(decode or "1x1")
+    if sizes is None:
+        raise BadInput(f"--decode {decode!r}: must be sequences x tokens that each holds, e.g. 32x8192")
+    if decode and train:
+        raise BadInput(f"--train: not with --decode {decode}; --tokens has a forward pass to train on")
+    from ...kernels.pytorch.hugging_face import Shape, step_file
 
-    if reason := why_not():
-        raise BadInput(f"profile: {reason}")
+    batch, held = (int(sizes[1]), int(sizes[2])) if decode else (1, 0)
+    shape = Shape(batch=batch, tokens=tokens or 1, held=held, layers=layers or 0, train=train)
+    with TemporaryDirectory(prefix="tilesight-") as folder:
+        file = Path(folder) / "step.py"
+        file.write_text(step_file(config, shape), encoding="utf-8")
+        yield f"{file}:step"
+
+
+def _profile(file: str, target: str, name: str, device: "Device", asked: "Asked", how: Any) -> "Profile":
+    """One step on one device.
+
+    Args:
+        file: function to run; target: what the user calls it.
+
+    Raises:
+        BadInput, Failed: the function cannot be recorded.
+    """
+    from ... import profiling
+
     with stages() as tell, users_code():
         tell(f"{target}: step")
-        recorded = profiling.recorded(target, device, name, asked)
+        recorded = profiling.recorded(file, device, name, asked)
     announce_compiler()
     with progress("kernels") as tick, bad_input():
         return profiling.profiled(recorded, device, name, asked, replace(how, progress=tick), subject=target)
