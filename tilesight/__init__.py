@@ -26,6 +26,7 @@ _ROOMS = {
     "load_model": "simulator.models.catalogue",
     "model_problem": "simulator.models.catalogue",
     "predict": "predicting",
+    "profile": "profiling",
     "prune": "autotuning.autotune",
     "simulate": "simulator.simulate",
     "simulate_with_timeline": "simulator.simulate",
@@ -52,6 +53,7 @@ __all__ = [
     "load_model",
     "model_problem",
     "predict",
+    "profile",
     "prune",
     "simulate",
     "simulate_with_timeline",
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from .diffing.diff import diff as diff
     from .predicting import capture as capture
     from .predicting import predict as predict
+    from .profiling import profile as profile
     from .simulator.device.device import Device as Device
     from .simulator.device.device import load_device as load_device
     from .simulator.explore.explore import Exploration as Exploration

@@ -134,6 +134,17 @@ class Stream(nullcontext[None]):
         return True
 
 
+class Graph:
+    """In place of `torch.cuda.CUDAGraph`: a class, as annotations of libraries name it, of which there are no objects.
+
+    Raises:
+        RuntimeError: one is made.
+    """
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise RuntimeError(GRAPHS)
+
+
 class _Device(nullcontext[None]):
     """A `with` block on one of the GPUs, of which there is one."""
 
@@ -151,9 +162,6 @@ def stand_ins(notes: dict[str, None]) -> dict[str, Any]:
             notes[NO_DATA] = None
             return super().elapsed_time(other)
 
-    def no_graphs(*_: Any, **__: Any) -> Any:
-        raise RuntimeError(GRAPHS)
-
     answers: dict[str, Any] = {
         "Event": Timed,
         "Stream": Stream,
@@ -162,8 +170,8 @@ def stand_ins(notes: dict[str, None]) -> dict[str, Any]:
         "stream": lambda stream=None: stream or Stream(),
         "device": _Device,
         "default_generators": (torch.Generator(),),
-        "CUDAGraph": no_graphs,
-        "graph": lambda *_, **__: no_graphs(),
+        "CUDAGraph": Graph,
+        "graph": Graph,
         "nvtx": SimpleNamespace(
             **{name: _answering(None) for name in ("range_push", "range_pop", "mark")}, range=_answering(nullcontext())
         ),

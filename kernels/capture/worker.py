@@ -84,7 +84,9 @@ def _plain(launches: Recording, capability: int, values: ValueTexts) -> dict[str
 def _instead(launches: Recording) -> str:
     """What a function did that launches nothing."""
     ran = (
-        f"; {torch_text(launches.operations)} ran, but only Triton kernels are predicted" if launches.operations else ""
+        f"; {torch_text(launches.operations)} ran: `tilesight profile` predicts these, too"
+        if launches.operations
+        else ""
     )
     return "; ".join([ran, *launches.notes])
 

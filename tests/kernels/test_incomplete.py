@@ -116,7 +116,7 @@ def test_operations_of_torch_beside_launches_are_told(file: Path, capsys: pytest
         {"name": "matmul", "count": 2, "flop": 2 * 2 * 4096 * 1024 * 1024, "bytes": 2 * 4 * (2 * 4096 + 1024) * 1024}
     ]
     assert main(["predict", f"{file}:matmul"]) == 2
-    ran = "1 matmul of torch (524 kFLOP, 49.2 kB) ran, but only Triton kernels are predicted"
+    ran = "1 matmul of torch (524 kFLOP, 49.2 kB) ran: `tilesight profile` predicts these, too"
     assert capsys.readouterr().err == f"tilesight: mine.py: matmul() launches no Triton kernel; {ran}\n"
 
 

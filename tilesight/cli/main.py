@@ -19,6 +19,7 @@ from .commands.explain import explain
 from .commands.explore import explore
 from .commands.model import model
 from .commands.predict import predict
+from .commands.profile import profile
 from .commands.simulate import simulate
 from .commands.tune import tune
 from .commands.validate import validate
@@ -41,6 +42,7 @@ for command, summary in (
     (explore, "Rank block sizes and other options; say which is best and why."),
     (simulate, "Predict one configuration in detail."),
     (predict, "Predict the kernels that a function of yours launches."),
+    (profile, "Say what a step of PyTorch takes, kernel by kernel."),
     (diff, "Say what a change does to your kernels, without running them."),
     (tune, "Choose the fastest configuration of your kernels, without running them."),
     (explain, "Show where cycles go, by source line: of a configuration, or of your kernels."),

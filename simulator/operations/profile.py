@@ -1,0 +1,262 @@
+"""What a step of PyTorch takes on a GPU. In: a recorded step and the prices of its kernels; out: a row for each kernel.
+
+`to_dict` gives the object that `tilesight profile --json` prints, `str` the text that it prints for people.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from .. import units
+from ..device.device import Device
+from ..display.files import written_by
+from ..display.frames import frame
+from .gaps import HOST_S, QUEUES, Queue, Queued, queued
+from .groups import Group, Key, bound_by, grouped, time_of
+from .operation import Operation, RecordedStep
+from .priced import PricedKernel
+from .unlucky.checklist import hints_of
+from .unlucky.hint import Hint
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SCHEMA = "tilesight.profile/1"
+WIDTH = 120
+TOP = 20
+"""Lines of a table where nobody says how many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRow:
+    """A kernel of the step.
+
+    Args:
+        operation: that launches it; number: of the operation in the step, from 0 on.
+        kernel: what it takes; start_s: from the begin of the step on [s].
+    """
+
+    operation: Operation
+    number: int
+    kernel: PricedKernel
+    start_s: float
+
+    @property
+    def time_s(self) -> float:
+        """What it adds to the total: nothing, where it has no price [s]."""
+        return time_of(self.kernel)
+
+    @property
+    def hbm_bytes(self) -> float:
+        """Read and written [B]."""
+        return self.kernel.hbm_read_bytes + self.kernel.hbm_write_bytes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its object in `profile --json`; one without a price has `at_least_s` in place of a time."""
+        kernel, operation = self.kernel, self.operation
+        refused = kernel.source == "refused"
+        return {
+            "number": self.number,
+            "module": operation.module,
+            "operation": operation.name,
+            "parts": list(operation.parts),
+            "where": operation.where,
+            "phase": operation.phase,
+            "kernel": kernel.name,
+            "source": kernel.source,
+            "start_s": self.start_s,
+            "time_s": None if refused else kernel.time_s,
+            "at_least_s": kernel.time_s if refused else None,
+            "bound_by": kernel.bound_by,
+            "hbm_read_bytes": kernel.hbm_read_bytes,
+            "hbm_write_bytes": kernel.hbm_write_bytes,
+            "l2_bytes": kernel.l2_bytes,
+            "reason": kernel.reason,
+            "note": kernel.note,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A step on a device.
+
+    Args:
+        rows: a kernel each, in the order in which they run.
+        subject: the step's name, for people; device: its name; mode: `eager` or `compiled`.
+        stream, graph: how its kernels follow each other, enqueued one by one or in a CUDA graph; queue: which of both
+            the rows' starts are of.
+        peak_bytes: most memory that tensors take at a time; parameter_bytes: of these parameters and buffers;
+            hbm_bytes: that the device has [B].
+        notes: of the recording, one line each; hints: what is unlucky, what costs most first.
+    """
+
+    rows: tuple[ProfileRow, ...]
+    subject: str
+    device: str
+    mode: str
+    stream: Queued
+    graph: Queued
+    queue: Queue
+    peak_bytes: int
+    parameter_bytes: int
+    hbm_bytes: int
+    notes: tuple[str, ...] = ()
+    hints: tuple[Hint, ...] = ()
+
+    @property
+    def time_s(self) -> float:
+        """Of all kernels that have a price [s]."""
+        return sum(row.time_s for row in self.rows)
+
+    @property
+    def queued(self) -> Queued:
+        """How the kernels follow each other in what was asked for."""
+        return self.graph if self.queue == "graph" else self.stream
+
+    @property
+    def idle_s(self) -> float:
+        """In which the GPU runs no kernel of the step [s]."""
+        return self.queued.idle_s
+
+    @property
+    def step_s(self) -> float:
+        """From the begin of the step to the end of its last kernel [s]."""
+        return self.queued.end_s
+
+    @property
+    def refused(self) -> tuple[ProfileRow, ...]:
+        """Kernels that have no price, and are missing from the time."""
+        return tuple(row for row in self.rows if row.kernel.source == "refused")
+
+    @property
+    def complete(self) -> bool:
+        """Whether every kernel has a price."""
+        return not self.refused
+
+    @property
+    def bound_by(self) -> str:
+        """What binds most of the time; empty where no kernel has a price."""
+        return bound_by(self.rows)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the tensors fit into the device's memory."""
+        return self.peak_bytes <= self.hbm_bytes
+
+    def by(self, key: Key) -> tuple[Group, ...]:
+        """The kernels in groups, the longest first; layers that do the same count as one.
+
+        Args:
+            key: `module`, `op`, `kernel`, `source` or `phase`.
+
+        Raises:
+            ValueError: it is none of them (one line).
+        """
+        return grouped(self.rows, key)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `tilesight profile --json` prints."""
+        return {
+            "schema": SCHEMA,
+            "subject": self.subject,
+            "device": self.device,
+            "mode": self.mode,
+            "complete": self.complete,
+            "kernels": len(self.rows),
+            "refused": len(self.refused),
+            "time_s": self.time_s,
+            "queue": self.queue,
+            "queues": {name: _queue_dict(queue) for name, queue in zip(QUEUES, (self.stream, self.graph), strict=True)},
+            "idle_s": self.idle_s,
+            "step_s": self.step_s,
+            "bound_by": self.bound_by or None,
+            "peak_bytes": self.peak_bytes,
+            "parameter_bytes": self.parameter_bytes,
+            "hbm_bytes": self.hbm_bytes,
+            "fits": self.fits,
+            "sources": [group.to_dict() for group in self.by("source")],
+            "rows": [row.to_dict() for row in self.rows],
+            "hints": [asdict(hint) for hint in self.hints],
+            "notes": list(self.notes),
+        }
+
+    def flat_rows(self) -> list[dict[str, Any]]:
+        """A flat object for each kernel, as rows of a CSV."""
+        head = {"device": self.device, "mode": self.mode}
+        return [head | row.to_dict() | {"parts": " + ".join(row.operation.parts)} for row in self.rows]
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame: a row per kernel. Raises: ImportError: pandas is not installed."""
+        return frame(self.flat_rows())
+
+    def text(self, width: int = WIDTH, color: bool = False, *, by: Key | None = None, top: int = TOP) -> str:
+        """What is printed for people.
+
+        Args:
+            width: characters at most; color: whether the header is bold.
+            by: what a line of the table is, None: kernels that are alike; top: lines at most, the longest first.
+        """
+        text: str = written_by("operations.text", "profile_text")(self, width, color, by, top)
+        return text
+
+    def __str__(self) -> str:
+        """What is printed for people."""
+        return self.text()
+
+    def __repr__(self) -> str:
+        """One line."""
+        kernels = f"{len(self.rows)} kernels" + (f", {len(self.refused)} refused" if self.refused else "")
+        return f"<Profile: {self.subject} on {self.device}, {self.mode}: {units.duration(self.time_s)} in {kernels}>"
+
+
+def _queue_dict(queue: Queued) -> dict[str, Any]:
+    return {
+        "step_s": queue.end_s,
+        "idle_s": queue.idle_s,
+        "host_wait_s": queue.host_wait_s,
+        "launch_bound": queue.launch_bound,
+    }
+
+
+def profile_of(
+    step: RecordedStep,
+    priced: Sequence[Sequence[PricedKernel]],
+    device: Device,
+    name: str,
+    *,
+    subject: str,
+    queue: Queue = "stream",
+) -> Profile:
+    """Put a step and its prices together.
+
+    Args:
+        priced: of each operation its kernels, in order.
+        device, name: that the prices are for; subject: the step's name; queue: that starts are told of.
+
+    Raises:
+        ValueError: there are not as many prices as operations.
+    """
+    times_s = [[time_of(kernel) for kernel in kernels] for kernels in priced]
+    gap_s = device.launch_graph_s
+    streamed = queued(times_s, host_s=HOST_S[step.mode], gap_s=gap_s)
+    graphed = queued(times_s, host_s=0.0, gap_s=gap_s)
+    starts_s = (graphed if queue == "graph" else streamed).starts_s
+    rows = tuple(
+        ProfileRow(operation=operation, number=number, kernel=kernel, start_s=start_s)
+        for number, (operation, kernels, starts) in enumerate(zip(step.operations, priced, starts_s, strict=True))
+        for kernel, start_s in zip(kernels, starts, strict=True)
+    )
+    made = Profile(
+        rows=rows,
+        subject=subject,
+        device=name,
+        mode=step.mode,
+        stream=streamed,
+        graph=graphed,
+        queue=queue,
+        peak_bytes=step.peak_bytes,
+        parameter_bytes=step.parameter_bytes,
+        hbm_bytes=device.hbm_bytes,
+        notes=step.notes,
+    )
+    return replace(made, hints=hints_of(step, priced, device, streamed, graphed))

@@ -1,0 +1,49 @@
+"""What makes a step slow and could be otherwise. In: a step and its prices; out: a line for each, and what cures it.
+
+Only what concerns more than `LEAST_SHARE` of the step is said.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...device.device import Device
+from ..gaps import Queued
+from ..groups import time_of
+from ..operation import RecordedStep
+from ..priced import PricedKernel
+from .fusing import copies, head_dims, unfused_norms, written_scores
+from .hint import Hint
+from .matmuls import alignment, full_precision, tails, uneven
+
+LEAST_SHARE = 0.01
+"""Of the step."""
+
+
+def hints_of(
+    step: RecordedStep, priced: Sequence[Sequence[PricedKernel]], device: Device, stream: Queued, graph: Queued
+) -> tuple[Hint, ...]:
+    """What is unlucky about a step, what costs most first.
+
+    Args:
+        priced: of each operation its kernels; stream, graph: how they follow each other.
+    """
+    costs_s = [sum(map(time_of, kernels)) for kernels in priced]
+    rules = (written_scores, unfused_norms, copies, head_dims, alignment, uneven, full_precision)
+    hints = [hint for rule in rules if (hint := rule(step.operations, costs_s))]
+    hints += [hint for hint in (tails(step.operations, priced, device), _launches(stream, graph)) if hint]
+    whole_s = stream.end_s or 1.0
+    shared = [replace(hint, share=hint.time_s / whole_s) for hint in hints if hint.time_s > LEAST_SHARE * whole_s]
+    return tuple(sorted(shared, key=lambda hint: -hint.time_s))
+
+
+def _launches(stream: Queued, graph: Queued) -> Hint | None:
+    """What the GPU waits for the host."""
+    saved_s = stream.end_s - graph.end_s
+    if saved_s <= 0:
+        return None
+    return Hint(
+        name="launches",
+        text="the GPU waits for the host between kernels",
+        cure='a CUDA graph: torch.compile(mode="reduce-overhead"), or larger batches',
+        time_s=saved_s,
+    )

@@ -1,0 +1,104 @@
+"""Operations that could be one kernel, or another: attention, norms, copies. In: a step's operations; out: hints."""
+
+from collections.abc import Sequence
+
+from ..operation import Operation
+from .hint import Hint, concerning, listed, places_text, time_at
+
+SOFTMAX = frozenset({"_softmax", "_safe_softmax"})
+NORM_PARTS = frozenset({"_to_copy", "pow", "square", "mul", "mean", "var", "var_mean", "add", "rsqrt", "sub", "div"})
+COPIES = frozenset({"clone", "copy_", "copy", "contiguous"})
+FAST_HEAD_DIM, HEAD_DIM_STEP = 128, 32
+"""Attention kernels are fastest up to that head dim, and are written for multiples of the step."""
+
+
+def written_scores(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+    """A softmax between two batched products: attention that has its scores go to memory and come back."""
+    touched: list[int] = []
+    wheres: list[Operation] = []
+    for place, operation in enumerate(operations):
+        if operation.kind != "torch" or operation.name not in SOFTMAX:
+            continue
+        before = next((at for at in range(place - 1, -1, -1) if _is_batched(operations[at])), None)
+        after = next((at for at in range(place + 1, len(operations)) if _is_batched(operations[at])), None)
+        if before is not None and after is not None:
+            touched += range(before, after + 1)
+            wheres.append(operation)
+    if not touched:
+        return None
+    return Hint(
+        name="attention",
+        text=f"scores of attention are written to memory and read again{places_text(wheres)}",
+        cure="scaled_dot_product_attention with a backend that keeps them on the SM (flash, cuDNN, efficient)",
+        time_s=time_at(set(touched), costs_s),
+    )
+
+
+def _is_batched(operation: Operation) -> bool:
+    return operation.name in ("bmm", "baddbmm")
+
+
+def unfused_norms(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+    """A reciprocal root with the operations around it that make a norm, each a kernel of its own."""
+    touched: set[int] = set()
+    wheres: list[Operation] = []
+    for place, operation in enumerate(operations):
+        if operation.kind != "torch" or operation.name != "rsqrt":
+            continue
+        first, last = place, place
+        while first > 0 and _in_norm(operations[first - 1], operation):
+            first -= 1
+        while last + 1 < len(operations) and _in_norm(operations[last + 1], operation):
+            last += 1
+        if last - first >= 2:
+            touched |= set(range(first, last + 1))
+            wheres.append(operation)
+    if not touched:
+        return None
+    return Hint(
+        name="norms",
+        text=f"{len(wheres)} norms of {len(touched) // len(wheres)} kernels each{places_text(wheres)}",
+        cure="torch.compile, or F.rms_norm and F.layer_norm: one kernel that reads and writes once",
+        time_s=time_at(touched, costs_s),
+    )
+
+
+def _in_norm(operation: Operation, root: Operation) -> bool:
+    return operation.kind == "torch" and operation.name in NORM_PARTS and operation.module == root.module
+
+
+def copies(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+    """Copies of one type into another order of dimensions."""
+    places = [
+        place
+        for place, operation in enumerate(operations)
+        if operation.name in COPIES
+        and operation.inputs
+        and operation.outputs
+        and operation.inputs[-1].dtype == operation.outputs[0].dtype
+        and operation.inputs[-1].strides != operation.outputs[0].strides
+    ]
+    return concerning(
+        *("copies", places, operations, costs_s),
+        text="copies into another layout",
+        cure="keep tensors in the layout that the next operation reads, or let torch.compile fuse them",
+    )
+
+
+def head_dims(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+    """Attention of head dims that the vendor's kernels are not written for."""
+    places = [
+        place
+        for place, operation in enumerate(operations)
+        if "scaled_dot_product" in operation.name and operation.inputs and _is_odd(operation.inputs[0].shape[-1])
+    ]
+    dims = sorted({operations[place].inputs[0].shape[-1] for place in places})
+    return concerning(
+        *("head dim", places, operations, costs_s),
+        text=f"attention of head dim {listed(dims)}: off the fast path",
+        cure=f"head dims of 64 or {FAST_HEAD_DIM}",
+    )
+
+
+def _is_odd(head_dim: int) -> bool:
+    return head_dim > FAST_HEAD_DIM or head_dim % HEAD_DIM_STEP != 0

@@ -1,0 +1,109 @@
+"""Matrix products off the fast path: rows, sizes and types. In: a step's operations and prices; out: hints."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import ceil, prod
+
+from ...device.device import Device
+from ..groups import time_of
+from ..operation import Operand, Operation
+from ..priced import PricedKernel
+from .hint import Hint, concerning, listed
+
+MATMULS = frozenset({"mm", "addmm", "bmm", "baddbmm", "_scaled_mm"})
+ALIGNED_BYTES = 16
+"""Rows of matrices begin at multiples of it where the fast kernels of vendors load them [B]."""
+EVEN = 64
+"""Dimensions that are multiples of it fill the tiles of vendors' matrix products."""
+TILE_M, TILE_N = 128, 256
+"""The tile that vendors' large matrix products mostly take."""
+
+
+def alignment(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+    """Matrices whose rows do not begin at multiples of `ALIGNED_BYTES`."""
+    places = [
+        place
+        for place, operation in enumerate(operations)
+        if _matrices(operation) and any(map(_is_unaligned, (*_matrices(operation), *operation.outputs)))
+    ]
+    return concerning(
+        *("alignment", places, operations, costs_s),
+        text=f"matrix products whose rows are no multiple of {ALIGNED_BYTES} bytes: {_shapes(operations, places)}",
+        cure=f"pad the dimension to a multiple of {EVEN}",
+    )
+
+
+def _is_unaligned(matrix: Operand) -> bool:
+    rows = [stride for stride, size in zip(matrix.strides, matrix.shape, strict=True) if stride > 1 and size > 1]
+    return any(stride * matrix.item_bytes % ALIGNED_BYTES for stride in rows)
+
+
+def uneven(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+    """Tiles of products that stand over the edge of the result: vocabularies, widths of experts."""
+    lost_s: dict[int, float] = {}
+    for place, operation in enumerate(operations):
+        for result in operation.outputs[:1] if _matrices(operation) else ():
+            filled = prod(size / (ceil(size / EVEN) * EVEN) for size in result.shape[-2:] if size > EVEN)
+            if filled < 1:
+                lost_s[place] = (1 - filled) * costs_s[place]
+    if not lost_s:
+        return None
+    return Hint(
+        name="uneven",
+        text=f"matrix products with a dimension that is no multiple of {EVEN}: {_shapes(operations, lost_s)}",
+        cure=f"pad it to a multiple of {EVEN}",
+        time_s=sum(lost_s.values()),
+    )
+
+
+def full_precision(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+    """Products of 32 or 64 bits, which tensor cores do not take as they are."""
+    places = [
+        place
+        for place, operation in enumerate(operations)
+        if any(matrix.dtype in ("float32", "float64") for matrix in _matrices(operation))
+    ]
+    return concerning(
+        *("precision", places, operations, costs_s),
+        text="matrix products of float32 or float64",
+        cure='bfloat16, or torch.set_float32_matmul_precision("high") for TF32',
+    )
+
+
+def tails(operations: Sequence[Operation], priced: Sequence[Sequence[PricedKernel]], device: Device) -> Hint | None:
+    """What the last waves of matrix products leave idle."""
+    lost_s: dict[int, float] = {}
+    for place, (operation, kernels) in enumerate(zip(operations, priced, strict=True)):
+        for result in operation.outputs[:1] if _matrices(operation) else ():
+            *batch, m, n = result.shape if len(result.shape) >= 2 else (1, *result.shape)
+            waves = prod(batch) * ceil(m / TILE_M) * ceil(n / TILE_N) / device.sms
+            if waves > 1:
+                at_cores = (kernel for kernel in kernels if kernel.bound_by == "tensor cores")
+                lost_s[place] = (1 - waves / ceil(waves)) * sum(map(time_of, at_cores))
+    if not any(lost_s.values()):
+        return None
+    worst = sorted((place for place in lost_s if lost_s[place]), key=lambda place: -lost_s[place])
+    return Hint(
+        name="tails",
+        text=f"last waves of matrix products leave SMs idle: {_shapes(operations, worst)}",
+        cure=f"another batch, or products in one: {TILE_M} x {TILE_N} tiles in multiples of {device.sms} SMs",
+        time_s=sum(lost_s.values()),
+    )
+
+
+def _matrices(operation: Operation) -> tuple[Operand, ...]:
+    """What a matrix product reads; nothing of other operations."""
+    if operation.kind != "torch" or operation.name not in MATMULS:
+        return ()
+    return tuple(operand for operand in operation.inputs if len(operand.shape) >= 2)[-2:]
+
+
+def _shapes(operations: Sequence[Operation], places: Iterable[int]) -> str:
+    """Shapes of some products, e.g. `4096 x 50257 x 768`."""
+    return listed(list(dict.fromkeys(text for place in places for text in _shape(operations[place]))))
+
+
+def _shape(operation: Operation) -> Iterator[str]:
+    matrices = _matrices(operation)
+    if len(matrices) == 2:
+        (*_, m, k), (*_, n) = matrices[0].shape, matrices[1].shape
+        yield f"{m} x {n} x {k}"

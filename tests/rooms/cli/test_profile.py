@@ -1,0 +1,124 @@
+"""`tilesight profile` on a step that is given: what it prints, writes and refuses; nothing is recorded or compiled."""
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.steps import kernel, matmul, torch_operation
+from tilesight.kernels.capture.file import CannotCapture
+from tilesight.simulator.operations.operation import RecordedStep
+from tilesight.simulator.operations.priced import PricedKernel
+
+from tilesight import profiling
+from tilesight.cli.main import main
+
+MEMORY_BYTES = 100 << 30
+"""More than an H100 has, less than an H200."""
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[profiling.Asked]:
+    """What the recorder is asked for; it answers with a product and a sum, priced by mode."""
+    every: list[profiling.Asked] = []
+
+    def recorded(target: str, device: object, name: str, wanted: profiling.Asked) -> Any:
+        every.append(wanted)
+        if not target.endswith(":step"):
+            raise CannotCapture("model.py: function 'stop' is unknown: did you mean step?")
+        operations = (matmul(4096, 4096, 4096, module="mlp"), torch_operation("sort" if wanted.train else "add"))
+        mode = "compiled" if wanted.mode == "compiled" else "eager"
+        return SimpleNamespace(step=RecordedStep(operations=operations, mode=mode, peak_bytes=MEMORY_BYTES), calls=())
+
+    def prices(step: RecordedStep, device: object, simulated: object) -> Sequence[Sequence[PricedKernel]]:
+        refused = step.operations[1].name == "sort"
+        second = kernel(5e-6, name="sort", source="refused", reason="sort has no price") if refused else kernel(50e-6)
+        return [[kernel(100e-6 if step.mode == "eager" else 80e-6)], [second]]
+
+    monkeypatch.setattr("tilesight.compiling.why_not", lambda: None)
+    monkeypatch.setattr(profiling, "recorded", recorded)
+    monkeypatch.setattr(profiling, "prices", prices)
+    return every
+
+
+def test_a_step_is_printed_and_written(asked: list[profiling.Asked], capsys: Any, tmp_path: Path) -> None:
+    """As text, and its kernels in a table and a timeline."""
+    table, timeline = tmp_path / "kernels.csv", tmp_path / "t.json"
+    assert main(["profile", "model.py:step", "--csv", str(table), "--trace", str(timeline)]) == 0
+    assert capsys.readouterr().out.startswith(
+        "model.py:step on h200, eager: 150 us in 2 kernels; of the time 100 % mat"
+    )
+    assert [row["operation"] for row in csv.DictReader(table.read_text("utf-8").splitlines())] == ["mm", "add"]
+    events = json.loads(timeline.read_text("utf-8"))["traceEvents"]
+    assert [event["dur"] for event in events if event.get("cat") == "kernel"] == [100.0, 50.0]
+    assert [(wanted.mode, wanted.train, wanted.queue) for wanted in asked] == [("auto", False, "stream")]
+
+
+def test_options_reach_the_recorder(asked: list[profiling.Asked], capsys: Any) -> None:
+    """And a kernel without a price is an incomplete answer: exit code 1, unless that is expected."""
+    options = ["--compile", "--train", "--graph", "--indices", "uniform", "--set", "l2_bytes=30MiB"]
+    assert main(["profile", "model.py:step", *options]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("Incomplete: 1 of 2 kernels without a price") and "device changed by --set" in text
+    (wanted,) = asked
+    assert (wanted.mode, wanted.train, wanted.queue) == ("compiled", True, "graph")
+    assert wanted.options["indices"] == "uniform" and wanted.settings == ("l2_bytes=30MiB",)
+    assert main(["profile", "model.py:step", *options, "--partial"]) == 0
+
+
+def test_both_modes_stand_beside_each_other(asked: list[profiling.Asked], capsys: Any) -> None:
+    """As text, and as a list in JSON."""
+    assert main(["profile", "model.py:step", "--compare"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["time", "150", "us", "130", "us", "1.15x"] in lines
+    assert main(["profile", "model.py:step", "--compare", "--json"]) == 0
+    assert [entry["mode"] for entry in json.loads(capsys.readouterr().out)] == ["eager", "compiled"]
+
+
+def test_devices_are_a_table(asked: list[profiling.Asked], capsys: Any) -> None:
+    """With which of them the step fits."""
+    assert main(["profile", "model.py:step", "--device", "h100,h200"]) == 0
+    rows = capsys.readouterr().out.split("Which GPU\n")[1].splitlines()[2:]
+    assert [row.split()[0] for row in rows] == ["h200,", "h100-sxm,"]
+    assert "yes" in rows[0] and "no: 20.9 GiB too much" in rows[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--eager", "--compile"], "--eager and --compile: give one; --compare runs both"),
+        (["--compare", "--eager"], "--eager and --compare: give one; --compare runs both"),
+        (["--by", "layer"], "'layer' must be one of module, op, kernel, source, phase"),
+        (["--device", "h20"], "--device: device 'h20' is unknown: did you mean h200, b200?"),
+        (["--top", "0"], "--top = 0: must be an integer of 1 or more"),
+        (["--compare", "--trace", "t.json"], "--trace 't.json': shows one mode, not two"),
+        (["--device", "h100,h200", "--trace", "t.json"], "--trace 't.json': shows one device, not h100-sxm, h200"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(
+    asked: list[profiling.Asked], options: list[str], said: str, capsys: Any
+) -> None:
+    """Before anything is recorded."""
+    assert main(["profile", "model.py:step", *options]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1 and said in captured.err
+    assert asked == []
+
+
+def test_a_function_that_is_not_there_is_one_line(asked: list[profiling.Asked], capsys: Any) -> None:
+    """As the process that runs the file says it."""
+    assert main(["profile", "model.py:stop"]) == 2
+    assert capsys.readouterr().err == "tilesight: model.py: function 'stop' is unknown: did you mean step?\n"
+
+
+def test_lines_are_what_by_says(asked: list[profiling.Asked], capsys: Any) -> None:
+    """As many as are asked for, the longest first."""
+    assert main(["profile", "model.py:step", "--by", "module", "--top", "1"]) == 0
+    text = capsys.readouterr().out
+    assert [line.split() for line in text.splitlines() if line.startswith("mlp")] == [
+        ["mlp", "x", "1", "100", "us", "67", "%", "3.00", "kB", "tensor", "cores"]
+    ]
+    assert "... and 1 other line: 33 % of the time; --top shows more" in text

@@ -1,0 +1,86 @@
+"""What is unlucky about a step: each kind is seen where it is planted, and nowhere else."""
+
+from collections.abc import Sequence
+
+import pytest
+from support.steps import H200, kernel, matmul, profiled, tensor, torch_operation
+from tilesight.simulator.operations.operation import Operation
+
+LONG_S = 1e-3
+"""Against which the host's time is nothing [s]."""
+
+
+def _seen(operations: Sequence[Operation], times_s: Sequence[float] = ()) -> dict[str, float]:
+    """Names of what is unlucky, and what it costs. Args: times_s: of each operation's kernel."""
+    priced = [[kernel(time_s)] for time_s in times_s or [LONG_S] * len(operations)]
+    return {hint.name: hint.time_s for hint in profiled(operations, priced).hints}
+
+
+def test_nothing_is_said_of_an_even_step() -> None:
+    """Large aligned products that fill all SMs, on rows in the order that the next reads."""
+    assert _seen([matmul(128 * H200.sms, 256, 4096), torch_operation("gelu", [tensor(64)], [tensor(64)])]) == {}
+
+
+def test_scores_that_go_to_memory_are_seen() -> None:
+    """All from the first product to the second; not a softmax that no product follows."""
+    batched = [torch_operation(name) for name in ("bmm", "div", "_softmax", "bmm")]
+    assert _seen([matmul(64, 64, 64), *batched]) == {"attention": pytest.approx(4 * LONG_S)}
+    assert _seen([torch_operation("bmm"), torch_operation("_softmax")]) == {}
+
+
+def test_norms_of_many_kernels_are_seen() -> None:
+    """With the kernels around the root, as far as they are parts of a norm."""
+    names = ("gelu", "_to_copy", "pow", "mean", "add", "rsqrt", "mul", "_to_copy", "mul", "gelu")
+    assert _seen([torch_operation(name) for name in names]) == {"norms": pytest.approx(8 * LONG_S)}
+    assert _seen([torch_operation("native_layer_norm")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "operation"),
+    [
+        ("head dim", torch_operation("_scaled_dot_product_flash_attention", [tensor(1, 8, 512, 72)] * 3)),
+        ("head dim", torch_operation("_scaled_dot_product_flash_attention", [tensor(1, 8, 512, 256)] * 3)),
+        ("copies", torch_operation("clone", [tensor(64, 128, strides=(1, 64))], [tensor(64, 128)])),
+        ("alignment", matmul(128 * H200.sms, 257, 4096)),
+        ("precision", matmul(128 * H200.sms, 256, 4096, dtype="float32")),
+    ],
+)
+def test_an_operation_off_the_fast_path_is_seen(name: str, operation: Operation) -> None:
+    """With all of its time."""
+    assert _seen([operation])[name] == pytest.approx(LONG_S)
+
+
+@pytest.mark.parametrize("head_dim", [64, 96, 128])
+def test_usual_head_dims_are_let_pass(head_dim: int) -> None:
+    """The vendor's kernels are written for them."""
+    operation = torch_operation("_scaled_dot_product_cudnn_attention", [tensor(1, 8, 512, head_dim)] * 3)
+    assert _seen([operation]) == {}
+
+
+def test_a_vocabulary_costs_what_its_last_tiles_leave_empty() -> None:
+    """96 columns of 128: a quarter; what is below a hundredth of the step is not said."""
+    assert _seen([matmul(128 * H200.sms, 96, 4096)])["uneven"] == pytest.approx(LONG_S / 4)
+    assert "uneven" not in _seen([matmul(128 * H200.sms, 50304 + 8, 4096)])
+
+
+def test_a_tail_costs_what_the_last_wave_leaves_idle() -> None:
+    """A tile more than the SMs is two waves, of which nearly one is idle."""
+    lost_s = _seen([matmul(128 * (H200.sms + 1), 256, 4096)])["tails"]
+    assert lost_s == pytest.approx(LONG_S * (1 - (H200.sms + 1) / (2 * H200.sms)))
+
+
+def test_launches_cost_what_a_graph_saves() -> None:
+    """Of kernels that are shorter than the host."""
+    operations = [torch_operation("add") for _ in range(50)]
+    profile = profiled(operations, [[kernel(1e-6)]] * 50)
+    (hint,) = profile.hints
+    assert (hint.name, hint.time_s) == ("launches", profile.stream.end_s - profile.graph.end_s)
+    assert hint.share == pytest.approx(hint.time_s / profile.step_s)
+
+
+def test_what_is_unlucky_stands_in_a_line_with_its_cure() -> None:
+    """With where it is, what it costs, and its share."""
+    copy = torch_operation("clone", [tensor(64, 128, strides=(1, 64))], [tensor(64, 128)], where="model.py:7")
+    text = " ".join(str(profiled([copy], [[kernel(LONG_S)]])).split())
+    cure = "keep tensors in the layout that the next operation reads, or let torch.compile fuse them"
+    assert f"Unlucky copies into another layout (model.py:7): 1.00 ms, 100 % of the step. Try {cure}" in text

@@ -1,0 +1,219 @@
+"""`tilesight profile`: what a step of PyTorch takes on a GPU, kernel by kernel: eager, compiled, in training."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...simulator.operations.groups import KEYS
+from ..kernels import Partial, users_code
+from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
+from ..options import Devices, Settings, Workers, devices_given, one_device, set_notes, workers_given
+from ..output import (
+    BadInput,
+    Failed,
+    Output,
+    announce_compiler,
+    bad_input,
+    check_outputs,
+    deliver,
+    one_line,
+    progress,
+    say,
+    show,
+    text_color,
+    text_width,
+)
+from ..parse import flag, one_of, option
+
+if TYPE_CHECKING:
+    from ...profiling import Asked, Mode
+    from ...simulator.device.device import Device
+    from ...simulator.operations.profile import Profile
+
+STEP = typer.Argument(
+    help="Function that runs a step, on what `inputs()` of its file makes; or MODULE:FUNCTION, or hf:config.json.",
+    metavar="FILE.py:FUNCTION",
+)
+HUGGING_FACE = "hf:"
+DECODE = re.compile(r"([1-9]\d*)x([1-9]\d*)")
+
+
+def profile(
+    target: Annotated[str, STEP],
+    device: Devices = None,
+    set_: Settings = None,
+    eager: Annotated[bool, flag("--eager", "Run the code without torch.compile, even where it asks for it.")] = False,
+    compile_: Annotated[bool, flag("--compile", "Run the function compiled by torch.compile.")] = False,
+    compare: Annotated[
+        bool, flag("--compare", "Run it both ways: what fusing saves, and which operations each fused kernel holds.")
+    ] = False,
+    train: Annotated[bool, flag("--train", "Run the backward pass of what the function returns, too.")] = False,
+    by: Annotated[
+        Any,
+        option(
+            "--by", "What a line of the table is.  [default: kernels that are alike]", "|".join(KEYS), one_of(*KEYS)
+        ),
+    ] = None,
+    graph: Annotated[bool, flag("--graph", "Replay the step as a CUDA graph: no launch waits for the host.")] = False,
+    top: Annotated[int, option("--top", "Lines of the table, the longest first.")] = 20,
+    tokens: Annotated[int | None, option("--tokens", "Of hf:config.json: tokens of a forward pass.")] = None,
+    decode: Annotated[
+        str | None,
+        option("--decode", "Of hf:config.json: a token for each of so many sequences, which hold so many.", "BxHELD"),
+    ] = None,
+    layers: Annotated[int | None, option("--layers", "Of hf:config.json: so many of its layers.")] = None,
+    indices: Annotated[
+        str | None,
+        option(
+            "--indices",
+            "Values of indices that the step does not give: drawn alike from all rows.  [default: unknown, refused]",
+            "uniform",
+            one_of("uniform"),
+        ),
+    ] = None,
+    time_limit: TimeLimit = None,
+    workers: Workers = None,
+    partial: Partial = False,
+    json: Annotated[bool, flag("--json", "Print JSON; of several devices, or of --compare, a list.")] = False,
+    csv: Annotated[Path | None, option("--csv", "Write all kernels as CSV.", "FILE")] = None,
+    trace: Annotated[
+        Path | None,
+        option("--trace", "Write a timeline for https://ui.perfetto.dev, which torch's Inductor reads too.", "FILE"),
+    ] = None,
+) -> None:
+    """Say what a step of PyTorch takes on a GPU, kernel by kernel, without one.
+
+    The function runs in a process of its own on tensors without data: every operation of torch, and every Triton kernel
+    that torch.compile makes, is recorded and priced. Repeat --device for a table of GPUs.
+    """
+    check_outputs(csv=csv, trace=trace)
+    devices = devices_given(device, set_)
+    one_device(devices, trace=trace)
+    modes = _modes(eager, compile_, compare)
+    if trace and compare:
+        raise BadInput(
+            f"--trace {str(trace)!r}: shows one mode, not two; run once with --eager and once with --compile"
+        )
+    if top < 1:
+        raise BadInput(f"--top = {top}: must be an integer of 1 or more")
+    processes, limit_s = workers_given(workers), limit_of(time_limit)
+    from ...compiling import why_not
+
+    if reason := why_not():
+        raise BadInput(f"profile: {reason}")
+    from ...profiling import Asked, Predicting
+    from ...simulator.display import render
+    from ...simulator.operations.chrome_trace import chrome_trace
+    from ...simulator.report.operations.beside import devices_text, fusing_text, profiles_json, profiles_rows
+
+    asked = Asked(
+        train=train,
+        queue="graph" if graph else "stream",
+        settings=tuple(set_ or ()),
+        options={"timeout_s": time_limit or USERS_CODE_S} | ({"indices": indices} if indices else {}),
+    )
+    how = Predicting(limit_s=limit_s, compile_limit_s=time_limit or USERS_CODE_S, workers=processes)
+    outcomes: dict[str, Sequence[Profile] | str] = {}
+    errors: list[Exception] = []
+    for name, gpu in devices.items():
+        try:
+            with _file_of(target, tokens, decode, layers, train) as file:
+                profiles = [_profile(file, target, name, gpu, replace(asked, mode=mode), how) for mode in modes]
+        except (BadInput, Failed) as error:
+            if len(devices) == 1:
+                raise
+            errors.append(error)
+            outcomes[name] = one_line(str(error))
+            say(f"{name}: {error}")
+            continue
+        profiles = [replace(made, notes=(*set_notes(set_), *made.notes)) for made in profiles]
+        outcomes[name] = profiles
+        if not json:
+            texts = [made.text(text_width(), text_color(), by=by, top=top) for made in profiles]
+            texts += [fusing_text(profiles[0], profiles[1], text_width(), text_color())] if compare else []
+            show("\n\n".join(texts) + ("\n\n" if len(devices) > 1 else ""))
+    answered = [made for outcome in outcomes.values() if not isinstance(outcome, str) for made in outcome]
+    beside = devices_text(answered, text_width(), text_color()) if len(devices) > 1 and answered else ""
+    deliver(
+        render.to_json(profiles_json(outcomes)) if json else beside,
+        Output(option="--csv", path=csv if answered else None, make=lambda: render.to_csv(profiles_rows(answered))),
+        Output(
+            option="--trace",
+            path=trace if answered else None,
+            make=lambda: chrome_trace(answered[0]),
+            hint="open it at https://ui.perfetto.dev",
+        ),
+    )
+    if errors and not answered:
+        raise errors[0]
+    complete = not errors and all(made.complete for made in answered)
+    if not any(made.time_s for made in answered) or not (partial or complete):
+        raise typer.Exit(1)
+
+
+def _modes(eager: bool, compile_: bool, compare: bool) -> "list[Mode]":
+    """How the step runs. Raises: BadInput: two ways at a time are asked for."""
+    given = [name for name, wanted in (("--eager", eager), ("--compile", compile_), ("--compare", compare)) if wanted]
+    if len(given) > 1:
+        raise BadInput(f"{' and '.join(given)}: give one; --compare runs both")
+    if compare:
+        return ["eager", "compiled"]
+    return ["eager" if eager else "compiled" if compile_ else "auto"]
+
+
+@contextmanager
+def _file_of(target: str, tokens: int | None, decode: str | None, layers: int | None, train: bool) -> Iterator[str]:
+    """The function to run: of a config a file that is written for it. Raises: BadInput: an option does not fit."""
+    given = {"--tokens": tokens, "--decode": decode, "--layers": layers}
+    if not target.startswith(HUGGING_FACE):
+        for name, value in given.items():
+            if value is not None:
+                raise BadInput(f"{name} {value}: is for hf:config.json; a function makes its own inputs")
+        yield target
+        return
+    config = Path(target.removeprefix(HUGGING_FACE))
+    if not config.is_file():
+        raise BadInput(f"{target}: no such file: must be the config.json of a model, e.g. hf:llama/config.json")
+    for name in ("--tokens", "--layers"):
+        if isinstance(value := given[name], int) and value < 1:
+            raise BadInput(f"{name} = {value}: must be an integer of 1 or more")
+    if (tokens is None) == (decode is None):
+        raise BadInput(f"{target}: give --tokens N for a forward pass, or --decode BxHELD for a token of each sequence")
+    sizes = DECODE.fullmatch(decode or "1x1")
+    if sizes is None:
+        raise BadInput(f"--decode {decode!r}: must be sequences x tokens that each holds, e.g. 32x8192")
+    if decode and train:
+        raise BadInput(f"--train: not with --decode {decode}; --tokens has a forward pass to train on")
+    from ...kernels.pytorch.hugging_face import Shape, step_file
+
+    batch, held = (int(sizes[1]), int(sizes[2])) if decode else (1, 0)
+    shape = Shape(batch=batch, tokens=tokens or 1, held=held, layers=layers or 0, train=train)
+    with TemporaryDirectory(prefix="tilesight-") as folder:
+        file = Path(folder) / "step.py"
+        file.write_text(step_file(config, shape), encoding="utf-8")
+        yield f"{file}:step"
+
+
+def _profile(file: str, target: str, name: str, device: "Device", asked: "Asked", how: Any) -> "Profile":
+    """One step on one device.
+
+    Args:
+        file: function to run; target: what the user calls it.
+
+    Raises:
+        BadInput, Failed: the function cannot be recorded.
+    """
+    from ... import profiling
+
+    with stages() as tell, users_code():
+        tell(f"{target}: step")
+        recorded = profiling.recorded(file, device, name, asked)
+    announce_compiler()
+    with progress("kernels") as tick, bad_input():
+        return profiling.profiled(recorded, device, name, asked, replace(how, progress=tick), subject=target)
