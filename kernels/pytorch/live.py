@@ -6,6 +6,7 @@ numbers of small tensors on the CPU keep their values.
 
 import inspect
 import multiprocessing
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
@@ -22,6 +23,7 @@ from .file import TIMEOUT_S, Recorded, recorded_of
 from .step import recording
 from .worker import answered
 
+STDERR = 2
 ORIGINALS = ("_orig_mod", "_torchdynamo_orig_callable")
 """Where torch.compile keeps the module or function that it was given."""
 
@@ -82,6 +84,8 @@ def _answer(
 ) -> None:
     """In the fork: record, and tell it."""
     torch.set_num_threads(1)  # threads of the process that forked are not here
+    sys.stderr = os.fdopen(os.dup(STDERR), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), STDERR)  # what C++ logs of fake tensors is not for people
     with redirect_stdout(sys.stderr):
         connection.send(
             answered(
