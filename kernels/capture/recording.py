@@ -80,12 +80,18 @@ class Recorder:
 
     Args:
         space: values to try beside the code's own; cache_of: compute capability of timings in Triton's cache,
-            None: nobody asks where.
+            None: nobody asks where; described: says of a tensor, its shape and strides what a launch has of it.
     """
 
-    def __init__(self, space: Space = NO_SPACE, cache_of: int | None = None) -> None:
+    def __init__(
+        self,
+        space: Space = NO_SPACE,
+        cache_of: int | None = None,
+        described: Callable[[torch.Tensor, tuple[int, ...], tuple[int, ...]], RecordedTensor] | None = None,
+    ) -> None:
         self.launches = Recording()
         self._space, self._cache_of = space, cache_of
+        self._tensor = described or self._described
         self.storages = StorageNumbers()
         self.mode: OnGpu | None = None
         self._snapshots: dict[tuple[int, int], torch.UntypedStorage] = {}
@@ -237,7 +243,7 @@ class Recorder:
             refused=self._refused or _beyond(function.__name__, axes),
         )
 
-    def _tensor(self, tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> RecordedTensor:
+    def _described(self, tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> RecordedTensor:
         known = self.mode.known if self.mode else None
         has_values = known.has_values_for_kernels(tensor) if known else not tensor.is_meta
         return RecordedTensor(

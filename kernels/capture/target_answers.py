@@ -16,7 +16,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 
 from ...simulator.device.device import Device
-from ...simulator.limits import WARP_THREADS
+from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS
 from .harness import harness_code, stand_ins
 from .on_gpu import OnGpu, on_gpu
 
@@ -32,21 +32,8 @@ BYPASSED = (
 @contextmanager
 def answered_for(device: Device, mode: OnGpu) -> Iterator[None]:
     """Have torch and Triton speak of a device as if it were there. Args: mode: what tensors are told by."""
-    capability = tuple(int(digit) for digit in device.compute_capability.split("."))
-    properties = SimpleNamespace(
-        name=device.product or device.name,
-        major=capability[0],
-        minor=capability[1],
-        multi_processor_count=device.sms,
-        total_memory=device.hbm_bytes,
-        warp_size=WARP_THREADS,
-        max_threads_per_multi_processor=device.max_warps_per_sm * WARP_THREADS,
-        shared_memory_per_block=48 << 10,
-        shared_memory_per_block_optin=device.smem_per_cta_bytes,
-        shared_memory_per_multiprocessor=device.smem_per_sm_bytes,
-        regs_per_multiprocessor=device.registers_per_sm,
-        L2_cache_size=device.l2_bytes,
-    )
+    properties = properties_of(device)
+    capability = properties.major, properties.minor
     answers: dict[str, Any] = {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
@@ -63,21 +50,42 @@ def answered_for(device: Device, mode: OnGpu) -> Iterator[None]:
     active = "_active" if hasattr(driver, "_active") else "active"  # Triton 3.4
     before = getattr(driver, active)
     with ExitStack() as stack:
-        _answer(stack, answers)
+        answer_cuda(stack, answers)
         stack.enter_context(patch.object(torch._C, "_cuda_getCurrentRawStream", lambda *_: 0, create=True))
         stack.enter_context(patch.object(torch.version, "cuda", torch.version.cuda or CUDA))
         stack.enter_context(on_gpu(mode))
         stack.enter_context(harness_code(mode))
         stack.enter_context(set_wrap_triton_enabled(False))
         _run_eagerly(stack, mode.notes)
-        driver.set_active(_driver(device, capability))
+        driver.set_active(driver_of(device, capability))
         try:
             yield
         finally:
             setattr(driver, active, before)
 
 
-def _answer(stack: ExitStack, answers: dict[str, Any]) -> None:
+def properties_of(device: Device) -> Any:
+    """What torch calls the properties of a device."""
+    capability = tuple(int(digit) for digit in device.compute_capability.split("."))
+    return SimpleNamespace(
+        name=device.product or device.name,
+        major=capability[0],
+        minor=capability[1],
+        multi_processor_count=device.sms,
+        total_memory=device.hbm_bytes,
+        warp_size=WARP_THREADS,
+        max_threads_per_multi_processor=device.max_warps_per_sm * WARP_THREADS,
+        shared_memory_per_block=48 << 10,
+        shared_memory_per_block_optin=device.smem_per_cta_bytes,
+        shared_memory_per_multiprocessor=device.smem_per_sm_bytes,
+        regs_per_multiprocessor=device.registers_per_sm,
+        L2_cache_size=device.l2_bytes,
+        max_threads_per_block=MAX_CTA_THREADS,
+        gcnArchName="",
+    )
+
+
+def answer_cuda(stack: ExitStack, answers: dict[str, Any]) -> None:
     """Have `torch.cuda` give some answers, and its own modules, which have taken names from it."""
     modules = [module for name, module in sys.modules.items() if name.startswith("torch.cuda.")]
     for name, answer in answers.items():
@@ -112,7 +120,7 @@ def _run_eagerly(stack: ExitStack, notes: dict[str, None]) -> None:
     stack.enter_context(patch.object(torch, "compile", compile_function))
 
 
-def _driver(device: Device, capability: tuple[int, ...]) -> Any:
+def driver_of(device: Device, capability: tuple[int, ...]) -> Any:
     """What Triton asks for its GPU."""
     properties = {
         "max_shared_mem": device.smem_per_cta_bytes,

@@ -120,7 +120,8 @@ class Operation:
         """The operation of `to_dict`, after JSON too."""
         plain = {name: tuple(value) if isinstance(value, list) else value for name, value in made.items()}
         plain |= {name: tuple(map(_operand, made[name])) for name in ("inputs", "outputs")}
-        return cls(**plain | {"arguments": MappingProxyType(dict(made["arguments"]))})
+        arguments = {name: tuple(x) if isinstance(x, list) else x for name, x in made["arguments"].items()}
+        return cls(**plain | {"arguments": MappingProxyType(arguments)})
 
 
 def _operand(made: Mapping[str, Any]) -> Operand:

@@ -137,7 +137,7 @@ def short_problem(comparison: Comparison) -> str:
 def short_config(comparison: Comparison) -> str:
     """A configuration in a few characters, e.g. `128x64 w4 s3 head-fast`."""
     config = {name: value for name, value in comparison.point.config_dict.items() if all_options()[name].usual != value}
-    words = [f"{config.pop('block_m')}x{config.pop('block_n')}"]
+    words = ["x".join(str(config.pop(name)) for name in ("block_m", "block_n") if name in config)]
     for name, value in config.items():
         words.append(value if isinstance(value, str) else f"{SHORT.get(name, name.replace('_', ' ') + ' ')}{value}")
     return " ".join(words)

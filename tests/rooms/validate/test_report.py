@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -112,6 +113,9 @@ def test_configurations_in_short_leave_out_the_usual() -> None:
     """And nothing else."""
     assert short_config(compared(a_point())) == "128x64 w4 s3"
     assert short_config(compared(a_point(cta_order="head-fast", persistent=2))) == "128x64 w4 s3 head-fast persistent 2"
+    step = replace(PROBLEM, seqlen_q=1)
+    decoding = a_point("flash_decode", step, block_n=32, splits=4, num_stages=2)
+    assert short_config(lost(decoding, "not run")) == "32 splits 4 w4 s2"
 
 
 def test_the_page_marks_the_worst(validation: Validation) -> None:

@@ -1,0 +1,111 @@
+"""A step of PyTorch in a user's file, recorded by a process of its own: torch is told of a GPU that is not there.
+
+    FILE.py:FUNCTION        a function without parameters: all that it does on the GPU counts
+    def inputs(): ...       in the same file: its tuple, dict or single value is what FUNCTION's parameters are given;
+                            what it does (weights, random inputs) does not count
+
+Tensors are made with `device="cuda"`, or by modules that are; they have shapes, and no data.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ...simulator.device.device import Device
+from ...simulator.jobs.processes import Answerer, Died
+from ...simulator.operations.operation import Operation, RecordedStep
+from ..capture.file import CannotCapture, UserCodeFailed
+from ..compile.cache import triton_cache
+from ..compile.call import KernelCall, RefusedCall, from_plain, values_of
+
+WORKER = f"{__package__}.worker"
+TIMEOUT_S = 600.0
+"""What a step may take to be recorded, unless an option `timeout_s` says otherwise [s]."""
+OPTIONS = ("indices", "timeout_s")
+INDICES = ("", "uniform")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What a step does.
+
+    Args:
+        step: its operations.
+        calls: launches of its Triton kernels; `Operation.calls` are places in it.
+    """
+
+    step: RecordedStep
+    calls: tuple[KernelCall | RefusedCall, ...]
+
+
+def record_step(
+    target: str,
+    device: Device,
+    device_text: str,
+    *,
+    settings: Sequence[str] = (),
+    mode: Literal["auto", "eager", "compiled"] = "auto",
+    train: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> Recorded:
+    """Record what a function of a user's file launches; what it prints reaches stderr once it has ended.
+
+    Args:
+        target: `file.py:function` or `package.module:function`.
+        device: that is spoken of; device_text: its name, or path of its file; settings: what-ifs of it, `key=value`.
+        mode: `auto`: `torch.compile` is honoured; `eager`: it is not; `compiled`: the whole function is compiled.
+        train: with gradients, and the backward pass of what the function returns.
+        options: `indices`: `uniform` gives random values below the indexed size to index tensors without values;
+            `timeout_s`: what it may take [s].
+
+    Raises:
+        CannotCapture: there is no such file or function, it needs other arguments, or this torch lacks a hook.
+        UserCodeFailed: it raised, died, took too long, or depends on data.
+    """
+    given = dict(options or {})
+    if strange := [name for name in given if name not in OPTIONS]:
+        raise CannotCapture(f"option {strange[0]!r}: must be one of {', '.join(OPTIONS)}")
+    if given.get("indices", "") not in INDICES:
+        raise CannotCapture(f"option indices = {given['indices']!r}: must be 'uniform', or left out")
+    file, colon, function = target.rpartition(":")
+    if not colon or not file or not function.isidentifier():
+        raise CannotCapture(f"{target!r}: must be FILE.py:FUNCTION or MODULE:FUNCTION")
+    is_module = not file.endswith(".py") and all(part.isidentifier() for part in file.split("."))
+    if not Path(file).is_file() and not is_module:
+        raise CannotCapture(f"{file}: no such file")
+    # What C++ logs of fake tensors is not for people.
+    process = Answerer(WORKER, "user's code", (), triton_cache() | {"TORCH_CPP_LOG_LEVEL": "ERROR"})
+    job = {
+        "file": file,
+        "function": function,
+        "device": device_text or device.name,
+        "settings": list(settings),
+        "mode": mode,
+        "train": train,
+        "indices": given.get("indices", ""),
+    }
+    try:
+        answer = process.ask(job, float(given.get("timeout_s", TIMEOUT_S)))
+    except Died as death:
+        raise UserCodeFailed(f"{target}: {death}") from None
+    finally:
+        sys.stderr.write(process.said)
+        process.stop()
+    if "unusable" in answer:
+        raise CannotCapture(answer["unusable"])
+    if "raised" in answer:
+        raise UserCodeFailed(answer["raised"])
+    values = values_of(answer["values"])
+    step = answer["step"]
+    return Recorded(
+        step=RecordedStep(
+            operations=tuple(map(Operation.from_dict, step["operations"])),
+            mode=step["mode"],
+            peak_bytes=step["peak_bytes"],
+            parameter_bytes=step["parameter_bytes"],
+            notes=tuple(step["notes"]),
+        ),
+        calls=tuple(from_plain(call, values) for call in answer["calls"]),
+    )

@@ -1,0 +1,190 @@
+"""torch speaks of the target device, which is not there: every private hook of torch that this takes, and no other.
+
+A hook is looked for before it is used: a torch that lacks one is told in one line. All is undone after the block,
+but what the caches of torch's compiler keep, so that a process of its own is best.
+"""
+
+import sys
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from triton.runtime.driver import driver
+
+from ...simulator.device.device import Device
+from ..capture.harness import stand_ins
+from ..capture.target_answers import CUDA, answer_cuda, driver_of, properties_of
+from .device_guard import device_in_cpp, lacking
+
+
+@contextmanager
+def speaking_of(device: Device, notes: dict[str, None]) -> Iterator[Callable[[], None]]:
+    """Have torch and Triton speak of a device as if it was there. Args: notes: of the recording, in order.
+
+    Yields:
+        What makes torch's compiler speak of it too: it loads that compiler, which takes seconds.
+
+    Raises:
+        Unusable: this torch lacks a hook; one line.
+    """
+    made = properties_of(device)
+    properties = namedtuple("Properties", vars(made))(**vars(made))  # hashable, as torch's is
+    compiler_hooked = False
+    active = "_active" if hasattr(driver, "_active") else "active"  # Triton 3.4
+    before = getattr(driver, active)
+    with ExitStack() as stack:
+        _answer(stack, device, properties, notes)
+        stack.enter_context(device_in_cpp())
+
+        def hook_compiler() -> None:
+            nonlocal compiler_hooked
+            if not compiler_hooked:
+                compiler_hooked = True
+                _hook_compiler(stack, properties)
+
+        driver.set_active(_driver(device, properties))
+        try:
+            yield hook_compiler
+        finally:
+            setattr(driver, active, before)
+
+
+def replace(stack: ExitStack, path: str, value: Any, is_new: bool = False) -> Any:
+    """Replace an attribute until a stack is left.
+
+    Args:
+        path: `module:name` or `module:class.name`; value: that takes its place; is_new: it may be missing.
+
+    Returns:
+        What stood there; None: nothing.
+
+    Raises:
+        Unusable: there is no such attribute.
+    """
+    module, _, names = path.partition(":")
+    *owners, name = names.split(".")
+    try:
+        owner = import_module(module)
+        for part in owners:
+            owner = getattr(owner, part)
+        original = getattr(owner, name, None) if is_new else getattr(owner, name)
+    except (ImportError, AttributeError):
+        raise lacking(path.replace(":", ".")) from None
+    stack.enter_context(patch.object(owner, name, value, create=is_new))
+    return original
+
+
+def _answer(stack: ExitStack, device: Device, properties: Any, notes: dict[str, None]) -> None:
+    """What Python code asks of `torch.cuda`, and what fake tensors ask."""
+    answers: dict[str, Any] = stand_ins(notes) | {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "is_bf16_supported": lambda *_, **__: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "get_device_capability": lambda *_, **__: (properties.major, properties.minor),
+        "get_device_name": lambda *_, **__: properties.name,
+        "get_device_properties": lambda *_, **__: properties,
+        "get_arch_list": lambda: [f"sm_{properties.major}{properties.minor}"],
+        "mem_get_info": lambda *_, **__: (device.hbm_bytes, device.hbm_bytes),
+        "get_rng_state": lambda *_, **__: torch.empty(16, dtype=torch.uint8),
+        "set_rng_state": lambda *_, **__: None,
+        "_exchange_device": lambda *_: 0,
+        "_maybe_exchange_device": lambda *_: 0,
+    }
+    for name in answers:
+        if not hasattr(torch.cuda, name):
+            raise lacking(f"torch.cuda.{name}")
+    answer_cuda(stack, answers)
+    replace(stack, "torch:version.cuda", torch.version.cuda or CUDA)
+    # Wrappers that Inductor writes import these by name, though a build for CPUs has none.
+    replace(stack, "torch._C:_cuda_getCurrentRawStream", lambda *_: 0, is_new=True)
+    replace(stack, "torch._C:_cuda_getDefaultStream", lambda *_: (0, 0, 1), is_new=True)
+    # It is `not is_available()`, which is false here: yet there is no device to initialise.
+    replace(stack, "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init", property(lambda _: True))
+    # Modules of fake tensors could not be moved: something refers to these weakly.
+    replace(stack, "torch.utils:weakref", SimpleNamespace(getweakrefs=lambda _: []))
+
+
+def _hook_compiler(stack: ExitStack, properties: Any) -> None:
+    """What Dynamo and Inductor ask of their device, and do on it while they compile."""
+    interface = "torch._dynamo.device_interface:CudaInterface"
+    asked: dict[str, Any] = {
+        "get_compute_capability": lambda *_: 10 * properties.major + properties.minor,
+        "get_device_properties": lambda *_: properties,
+        "current_device": lambda: 0,
+        "device_count": lambda: 1,
+        "is_available": lambda: True,
+        "exchange_device": lambda *_: 0,
+        "maybe_exchange_device": lambda *_: 0,
+        "get_raw_stream": lambda *_: 0,
+        "Worker.current_device": lambda: 0,
+        "Worker.get_device_properties": lambda *_: properties,
+    }
+    for name, answer in asked.items():
+        replace(stack, f"{interface}.{name}", staticmethod(answer))
+    # There is no generator of random numbers whose state could be kept.
+    replace(stack, "torch._dynamo.utils:preserve_rng_state", nullcontext)
+    # Inductor's wrappers allocate in C++.
+    guards = "torch._C._dynamo.guards"
+    replace(stack, f"{guards}:_empty_strided_cuda", _empty_strided)
+    replace(stack, f"{guards}:_reinterpret_tensor", _reinterpreted)
+    # It folds constants by computing them on their device.
+    folder = "torch._inductor.fx_passes.joint_graph:UniformValueConstantFolder._deduce_value"
+    deduced: Any = None
+
+    def deduce(folder: Any, node: Any) -> Any:
+        with _OnCpu():
+            return deduced(folder, node)
+
+    deduced = replace(stack, folder, deduce)
+    # Its pattern is traced with a generator of the device.
+    replace(stack, "torch._inductor.fx_passes.misc_patterns:_misc_patterns_init", lambda *_: None)
+    joint = "torch._inductor.fx_passes.joint_graph"
+    if hasattr(sys.modules[joint], "_misc_patterns_init"):
+        replace(stack, f"{joint}:_misc_patterns_init", lambda *_: None)
+    # It looks for libcuda.
+    replace(stack, "torch._inductor.runtime.triton_helpers:set_driver_to_gpu", lambda: None)
+    # CUDA graphs record on a device: kernels are the same without.
+    replace(stack, "torch._inductor.compile_fx:cudagraphify", lambda model, *_, **__: model)
+    config = import_module("torch._inductor.config")
+    settings = {
+        "compile_threads": 1,
+        "fx_graph_cache": False,
+        "fx_graph_remote_cache": False,
+        "triton.autotune_at_compile_time": False,
+    }
+    try:
+        stack.enter_context(config.patch(settings))
+    except AttributeError as error:
+        raise lacking(f"a setting of torch._inductor.config ({error})") from None
+
+
+class _OnCpu(TorchDispatchMode):
+    """Tensors are made on the CPU, wherever they are asked for."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = {name: torch.device("cpu") if name == "device" else value for name, value in (kwargs or {}).items()}
+        return function(*args, **options)
+
+
+def _empty_strided(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
+
+
+def _reinterpreted(tensor: torch.Tensor, size: Any, stride: Any, offset: int = 0) -> torch.Tensor:
+    return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
+
+
+def _driver(device: Device, properties: Any) -> Any:
+    answering = driver_of(device, (properties.major, properties.minor))
+    answering.get_active_torch_device = lambda: torch.device("cuda", 0)
+    answering.is_active = lambda: True
+    answering.get_benchmarker = lambda: None
+    return answering

@@ -1,0 +1,144 @@
+"""Where an operation comes from: the module that is at it, and the line of the user's code.
+
+Code that runs as it is written tells by its frames; code that Inductor has written by the nodes of its graph.
+"""
+
+import re
+import sys
+import weakref
+from bisect import bisect_right
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from .hooks import replace
+
+OTHERS = ("torch", "triton", "tilesight", "contextlib", "importlib", "unittest", "functorch")
+"""Packages whose lines are not the user's."""
+HERE = str(Path(__file__).parent)
+CALL = torch.nn.Module._call_impl.__code__
+LINE = re.compile(r'File "([^"]+)", line (\d+)')
+IN_PACKAGE = re.compile(r"[/\\](torch|triton|tilesight|functorch)[/\\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Args: module: path of the module; where: `file.py:17`; parts: names of operations that a compiler has joined."""
+
+    module: str = ""
+    where: str = ""
+    parts: tuple[str, ...] = ()
+
+
+class Places:
+    """Knows where what runs now comes from. `roots`: outermost modules that ran."""
+
+    def __init__(self) -> None:
+        self.roots: list[torch.nn.Module] = []
+        self._names: weakref.WeakKeyDictionary[Any, dict[int, str]] = weakref.WeakKeyDictionary()
+        self._origins: dict[Any, list[Any]] = {}
+        self._forward: dict[int, Place] = {}
+        self._written: dict[str, list[tuple[int, Any]]] = {}
+
+    def hook(self, stack: ExitStack) -> None:
+        """Follow which lines Inductor writes for which nodes of its graph. Raises: Unusable: torch lacks a hook."""
+
+        def enter_context(scheduler: Any, node: Any) -> None:
+            entered(scheduler, node)
+            parts = [part.node for part in node.get_nodes() if part.node is not None]
+            origins = {origin for part in parts for origin in part.get_origins()}
+            if origins:
+                order = {origin: index for index, origin in enumerate(next(iter(origins)).graph.nodes)}
+                inside = sorted(origins, key=lambda origin: order.get(origin, -1))
+                self._origins[inside[-1]] = inside
+
+        def compile_lines(graph: Any, written: Any) -> Any:
+            module = compiled(graph, written)
+            self._written[module.__file__] = list(written.line_map)
+            return module
+
+        entered = replace(stack, "torch._inductor.scheduler:Scheduler.enter_context", enter_context)
+        compiled = replace(stack, "torch._inductor.graph:GraphLowering._compile_to_module_lines", compile_lines)
+
+    def here(self, backward: bool = False) -> Place:
+        """Where what runs now comes from. Args: backward: the engine runs it: it comes from where its forward does."""
+        place = self._of_frames()
+        if not backward:
+            self._forward[torch.autograd._get_sequence_nr() - 1] = place
+        elif not place.parts and (node := torch._C._current_autograd_node()) is not None:
+            return self._forward.get(node._sequence_nr(), place)
+        return place
+
+    def _of_frames(self) -> Place:
+        frame: FrameType | None = sys._getframe(1)
+        where, modules = "", []
+        while frame is not None:
+            code = frame.f_code
+            if code is CALL:
+                modules.append(frame.f_locals["self"])
+            elif code.co_filename in self._written:
+                if (place := self._of_line(code.co_filename, frame.f_lineno)) is not None:
+                    return place
+            elif not where and _is_users(frame):
+                where = f"{code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
+            frame = frame.f_back
+        return Place(module=self._path(modules), where=where)
+
+    def _path(self, modules: Sequence[torch.nn.Module]) -> str:
+        """Path of the innermost module. Args: modules: that are running, from the innermost on."""
+        if not modules:
+            return ""
+        inner, root = modules[0], modules[-1]
+        if not any(id(inner) in names for names in self._names.values()):
+            self.know(root)
+        names = (names[id(module)] for module in modules for names in self._names.values() if id(module) in names)
+        return _plain(next(names))
+
+    def know(self, root: torch.nn.Module) -> None:
+        """Name the modules below one, which has no name itself."""
+        if root not in self._names:
+            self.roots.append(root)
+            self._names[root] = {id(module): name for name, module in root.named_modules()}
+
+    def _of_line(self, file: str, line: int) -> Place | None:
+        """Of a line that Inductor has written; None: of no node."""
+        written = self._written[file]
+        index = bisect_right([begin for begin, _ in written], line) - 1
+        if index < 0:
+            return None
+        node = written[index][1]
+        parts = dict.fromkeys(_operation(origin) for origin in self._origins.get(node, [node]))
+        stacks = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+        modules = list(stacks.values())
+        lines = [found for found in LINE.findall(node.meta.get("stack_trace") or "") if not IN_PACKAGE.search(found[0])]
+        return Place(
+            module=_plain(modules[-1][0]) if modules else "",
+            where=f"{lines[-1][0].rpartition('/')[2]}:{lines[-1][1]}" if lines else "",
+            parts=tuple(name for name in parts if name),
+        )
+
+
+def _is_users(frame: FrameType) -> bool:
+    if frame.f_code.co_filename.startswith(HERE):
+        return False
+    package = str(frame.f_globals.get("__name__", "")).split(".")[0]
+    return package not in OTHERS and not frame.f_code.co_filename.startswith("<")
+
+
+def _operation(node: Any) -> str:
+    """Name of torch's operation that a node of a graph was, before it was taken apart."""
+    function = node.meta.get("original_aten") or node.target
+    schema = getattr(function, "_schema", None)
+    return str(schema.name).rpartition("::")[2] if schema is not None else ""
+
+
+def _plain(path: str) -> str:
+    """`layers.0.mlp` of `L['self']._modules['layers'].0.mlp`, or of a path below a compiled module."""
+    path = re.sub(r"^L\[['\"]\w+['\"]\]\.?", "", path)
+    path = re.sub(r"\._modules\[['\"](\w+)['\"]\]|\[['\"]?(\w+)['\"]?\]", r".\1\2", path)
+    return re.sub(r"(^|\.)_orig_mod(?=\.|$)", "", path).strip(".")

@@ -1,0 +1,300 @@
+"""Operations of torch in the order in which they are enqueued: one dispatch mode above fake tensors.
+
+What lies on the CPU is computed; what lies on the device has shapes, and values only where these are small whole
+numbers that the code itself has made.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_map
+
+from ...simulator.operations.operation import Operation, Phase
+from .places import Places
+from .storages import MOST_VALUES, Storages, is_real, tensors_in
+
+MOST_ON_CPU = 1 << 22
+"""Elements of a tensor on the CPU from which on it has no data: parameters on their way to the device."""
+NO_KERNEL = frozenset({
+    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "detach", "alias",
+    "lift", "lift_fresh", "set_", "resize_", "_reshape_alias", "record_stream", "is_same_size", "detach_", "set_data",
+    "_has_compatible_shallow_copy_type", "is_pinned", "_pin_memory", "sym_size", "sym_stride", "sym_numel",
+})  # fmt: skip
+"""Operations that launch nothing, beside views."""
+FILLS = frozenset({
+    "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "rand", "randn", "randint", "rand_like",
+    "randn_like", "new_zeros", "new_ones", "new_full", "arange", "linspace", "eye", "scalar_tensor", "normal_",
+    "uniform_", "zero_", "fill_", "random_", "bernoulli_", "_to_copy",
+})  # fmt: skip
+"""Operations that make inputs and parameters, or fill them."""
+PLAIN = (bool, int, float, str)
+
+
+class DependsOnData(RuntimeError):
+    """What a step does depends on values that are not known; the text is one line."""
+
+
+class Recorder(TorchDispatchMode):
+    """Takes down operations.
+
+    Attributes:
+        operations: in order, while `is_on`; notes: one line each, in order.
+        storages, places: what it knows of memory and code; phase: of the step.
+        inits: fills of new tensors before the first other operation.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations: list[Operation] = []
+        self.notes: dict[str, None] = {}
+        self.storages, self.places = Storages(), Places()
+        self.phase: Phase = "forward"
+        self.is_on = False
+        self.inits = 0
+        self.parameters: dict[int, int] = {}
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Otherwise Dynamo would leave all code uncompiled, without a word."""
+        return True
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = dict(kwargs or {})
+        schema = getattr(function, "_schema", None)
+        name = _name(function)
+        given = tensors_in((args, options))
+        if name == "_local_scalar_dense":
+            return self._read(args[0])
+        if _is_of_cpu(name, given, args, options):
+            with _disable_current_modes():
+                return function(*args, **options)
+        values = self._computed(function, name, given, args, options)
+        if name == "_to_copy" and values is not None and _type(options.get("device")) == "cpu":
+            self._take_down(function, name, given, args, options, [])
+            return values
+        try:
+            result = function(*args, **options)
+        except (DynamicOutputShapeException, DataDependentOutputException):
+            result = self._shaped(name, values)
+        made = tensors_in(result)
+        if schema is not None:
+            self._keep_values(schema, args, options, made, values)
+        launches = not (name in NO_KERNEL or getattr(function, "is_view", False) or schema_namespace(schema) == "prim")
+        self._take_down(function, name, given, args, options, made, launches)
+        return result
+
+    def begin(self, given: Iterable[torch.Tensor]) -> None:
+        """Record from now on. Args: given: tensors that are alive."""
+        self.parameters.clear()
+        for tensor in given:
+            self.note_tensor(tensor)
+        self.storages.peak_bytes = self.storages.live_bytes
+        self.is_on = True
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """What is made in the block does not count."""
+        before, self.is_on = self.is_on, False
+        try:
+            yield
+        finally:
+            self.is_on = before
+
+    def note_tensor(self, tensor: torch.Tensor) -> None:
+        """A tensor is alive."""
+        if _is_on_device(tensor):
+            number = self.storages.number(tensor)
+            if isinstance(tensor, torch.nn.Parameter):
+                self.parameters[number] = tensor.untyped_storage().nbytes()
+
+    def add(self, operation: Operation) -> None:
+        """Take one down, once recording is on."""
+        if self.is_on:
+            self.operations.append(operation)
+
+    def _take_down(
+        self, function: Any, name: str, given: Any, args: Any, options: Any, made: Any, launches: bool = True
+    ) -> None:
+        schema = getattr(function, "_schema", None)
+        written = _only_written(schema, args, options)
+        inputs = [x for x in given if _is_on_device(x) and not any(x is other for other in written)]
+        outputs = [x for x in made if _is_on_device(x)]
+        if schema is not None and not made:
+            outputs = [x for x in _written(schema, args, options) if _is_on_device(x)]
+        for tensor in (*inputs, *outputs):
+            self.note_tensor(tensor)
+        if not launches or not (inputs or outputs) or not self.is_on:
+            return
+        place = self.places.here(self.phase == "backward")
+        if name in FILLS and not inputs[len(outputs) :] and len(self.operations) == self.inits:
+            self.inits += 1
+        self.add(
+            Operation(
+                kind="torch",
+                name=name,
+                overload=str(getattr(function, "_overloadname", "")),
+                inputs=tuple(map(self.storages.operand, inputs)),
+                outputs=tuple(map(self.storages.operand, outputs)),
+                arguments=_plain_arguments(schema, args, options),
+                module=place.module,
+                where=place.where,
+                phase=self.phase,
+                live_bytes=self.storages.live_bytes,
+            )
+        )
+
+    def _read(self, tensor: torch.Tensor) -> Any:
+        """The host asks for a number: the true one where it is known, else a guess, noted."""
+        values = self.storages.values(tensor)
+        if values is not None:
+            with _disable_current_modes():
+                return values.item()
+        guess = True if tensor.dtype == torch.bool else 1.0 if tensor.dtype.is_floating_point else 1
+        place = self.places.here()
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        at = f" ({place.where})" if place.where else ""
+        self.notes[f"a {dtype} that the host reads is not known: {guess} is guessed{at}"] = None
+        return guess
+
+    def _computed(self, function: Any, name: str, given: Any, args: Any, options: Any) -> Any:
+        """Results of an operation on known whole numbers, on the CPU; None: they are not known, or too many."""
+        device = _type(options.get("device"))
+        if not given and device != "cuda":
+            return None
+        if getattr(function, "is_view", False) or name in NO_KERNEL or getattr(function, "_schema", None) is None:
+            return None
+        if any(tensor.numel() > MOST_VALUES for tensor in given) or (
+            all(is_real(x) for x in given) and device != "cuda"
+        ):
+            return None
+        if not given:
+            dtype = options.get("dtype")
+            if (dtype is not None and dtype.is_floating_point) or _elements(args) > MOST_VALUES:
+                return None
+        known = {id(tensor): self.storages.values(tensor) for tensor in given}
+        if any(values is None for values in known.values()):
+            return None
+        on_cpu = {key: torch.device("cpu") if key == "device" else value for key, value in options.items()}
+        with _disable_current_modes():
+            made = tree_map(
+                lambda leaf: known.get(id(leaf), leaf) if isinstance(leaf, torch.Tensor) else leaf, (args, on_cpu)
+            )
+            try:
+                return function(*made[0], **made[1])
+            except (RuntimeError, NotImplementedError):
+                return None
+
+    def _keep_values(self, schema: Any, args: Any, options: Any, made: Any, values: Any) -> None:
+        if values is None:
+            for tensor in _written(schema, args, options):
+                if _is_on_device(tensor):
+                    self.storages.forget(tensor)
+            return
+        for tensor, known in zip(made, tensors_in(values), strict=False):
+            if _is_on_device(tensor) and self.storages.values(tensor) is None:
+                self.storages.keep(tensor, known)
+
+    def _shaped(self, name: str, values: Any) -> Any:
+        """Results whose shapes depend on values."""
+        if values is None:
+            where = self.places.here().where
+            raise DependsOnData(
+                f"{name}{f' at {where}' if where else ''}: the shape of its output depends on data, which is not known"
+            ) from None
+        return tree_map(
+            lambda leaf: (
+                torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="cuda")
+                if isinstance(leaf, torch.Tensor)
+                else leaf
+            ),
+            values,
+        )
+
+
+def schema_namespace(schema: Any) -> str:
+    """`aten` of `aten::add`; empty: there is no schema."""
+    return str(schema.name).partition("::")[0] if schema is not None else ""
+
+
+def _name(function: Any) -> str:
+    schema = getattr(function, "_schema", None)
+    if schema is None:
+        return str(function.name()) if callable(getattr(function, "name", None)) else str(function)
+    namespace, _, name = str(schema.name).partition("::")
+    return name if namespace in ("aten", "prim", "prims") else f"{namespace}::{name}"
+
+
+def _is_on_device(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cuda"
+
+
+def _type(device: Any) -> str:
+    return torch.device(device).type if device is not None else ""
+
+
+def _elements(args: Any) -> int:
+    """Of a tensor that is made of a shape; of `arange` at most its last number."""
+    most = 1
+    for value in args:
+        if isinstance(value, list | tuple):
+            size = 1
+            for side in value:
+                size *= int(side)
+            most = max(most, size)
+    return most
+
+
+def _is_of_cpu(name: str, given: Any, args: Any, options: Any) -> bool:
+    """Whether an operation is computed here: all that it is about lies on the CPU, and is small."""
+    device = _type(options.get("device"))
+    if not given:
+        return device in ("", "cpu") and _elements(args) <= MOST_ON_CPU
+    return all(is_real(tensor) and tensor.numel() <= MOST_ON_CPU for tensor in given) and device in ("", "cpu")
+
+
+def _written(schema: Any, args: Any, options: Any) -> list[torch.Tensor]:
+    """Tensors that an operation writes to, as its schema says."""
+    written: list[torch.Tensor] = []
+    for place, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = args[place] if place < len(args) else options.get(argument.name)
+            written += tensors_in(value)
+    return written
+
+
+def _only_written(schema: Any, args: Any, options: Any) -> list[torch.Tensor]:
+    """Tensors of `out=`."""
+    if schema is None:
+        return []
+    return [x for argument in schema.arguments if argument.is_out for x in tensors_in(options.get(argument.name))]
+
+
+def _plain_arguments(schema: Any, args: Any, options: Any) -> Mapping[str, Any]:
+    """Arguments that are no tensors, by the names of the schema; what is not plain is left out."""
+    if schema is None:
+        return MappingProxyType({})
+    given = {argument.name: value for argument, value in zip(schema.arguments, args, strict=False)} | options
+    made = {name: _plain(value) for name, value in given.items()}
+    return MappingProxyType({name: value for name, value in made.items() if value is not None})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
+    if isinstance(value, torch.device):
+        return value.type
+    if isinstance(value, torch.Tensor) and not value.dim() and is_real(value):
+        with _disable_current_modes():
+            return value.item()
+    if isinstance(value, list | tuple) and all(isinstance(item, PLAIN) for item in value):
+        return tuple(value)
+    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return None
+    return value if isinstance(value, PLAIN) else None

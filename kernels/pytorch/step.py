@@ -1,0 +1,200 @@
+"""A step of PyTorch, run on tensors without data: what it launches on the target, in order."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any, Literal
+from unittest.mock import patch
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._pytree import tree_leaves
+
+from ...simulator.device.device import Device
+from ...simulator.operations.operation import RecordedStep
+from ..capture.recorded import Capture
+from .attention import attention_of
+from .hooks import speaking_of
+from .recorder import Recorder
+from .training import Training
+from .triton_launches import TritonLaunches
+
+Mode = Literal["auto", "eager", "compiled"]
+PLAIN_MODES = ("default", None)
+
+
+class Session:
+    """A recording that goes on. `captures`: launches of Triton kernels, which operations name by their numbers."""
+
+    def __init__(
+        self, recorder: Recorder, launches: TritonLaunches, mode: Mode, training: Training | None, hook_compiler: Any
+    ) -> None:
+        self._recorder, self._launches, self._mode, self._training = recorder, launches, mode, training
+        self._hook_compiler = hook_compiler
+        self._asked_to_compile = False
+
+    @property
+    def captures(self) -> list[Capture]:
+        """Of all configurations, in order."""
+        return self._launches.captures
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said so far."""
+        return tuple(self._recorder.notes)
+
+    def run(
+        self, function: Callable[..., Any], args: Sequence[Any] = (), options: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Run a step; what it does is recorded.
+
+        Returns:
+            What the function returns.
+        """
+        recorder = self._recorder
+        for leaf in tree_leaves((args, options)):
+            if isinstance(leaf, torch.nn.Module):
+                recorder.places.know(leaf)
+        recorder.begin(tensor for _, tensor in _parameters_of((function, args, options)))
+        if self._mode == "compiled":
+            function = torch.compile(function)
+        try:
+            result = function(*args, **(options or {}))
+            if self._training:
+                self._training.backward(result)
+                self._training.check(_parameters_of((function, args, options)))
+            return result
+        finally:
+            recorder.is_on = False
+
+    def step(self) -> RecordedStep:
+        """What was recorded."""
+        recorder = self._recorder
+        compiled = any(operation.kind == "triton" and operation.parts for operation in recorder.operations)
+        if self._asked_to_compile:
+            compiled = compiled or _graphs() > 0
+            self._note_compiler()
+        if recorder.inits:
+            recorder.notes[
+                f"{recorder.inits} operations that fill new tensors come first and count: let a function `inputs` of "
+                "the same file make what the step is given"
+            ] = None
+        for root in recorder.places.roots:
+            for tensor in (*root.parameters(), *root.buffers()):
+                if isinstance(tensor, FakeTensor) and tensor.device.type == "cuda":
+                    recorder.parameters[recorder.storages.number(tensor)] = tensor.untyped_storage().nbytes()
+        return RecordedStep(
+            operations=tuple(recorder.operations),
+            mode="compiled" if compiled else "eager",
+            peak_bytes=recorder.storages.peak_bytes,
+            parameter_bytes=sum(recorder.parameters.values()),
+            notes=tuple(recorder.notes),
+        )
+
+    def asked_to_compile(self, options: dict[str, Any]) -> dict[str, Any]:
+        """`torch.compile` is called: its options, as far as they matter without a GPU."""
+        self._hook_compiler()
+        self._asked_to_compile = True
+        mode = options.get("mode")
+        if mode not in PLAIN_MODES:
+            self._recorder.notes[
+                f"torch.compile(mode={mode!r}) is recorded as mode='default': nothing is measured here, so no "
+                "templates are tried, and launches are not graphed"
+            ] = None
+            options = {**options, "mode": None}
+        return options
+
+    def _note_compiler(self) -> None:
+        """What the compiler left out."""
+        from torch._dynamo.utils import counters, graph_break_reasons
+
+        notes = self._recorder.notes
+        for broken in graph_break_reasons:
+            line = next((frame for frame in reversed(broken.user_stack)), None)
+            where = f" at {line.filename.rpartition('/')[2]}:{line.lineno}" if line else ""
+            notes[f"graph break{where}: {_first_line(broken.reason)}"] = None
+        known = {_first_line(broken.reason) for broken in graph_break_reasons}
+        for reason, count in counters["graph_break"].items():
+            if _first_line(reason) not in known:
+                notes[f"graph break ({count}): {_first_line(reason)}"] = None
+        if not _graphs() and (counters["frames"]["total"] or self._mode == "compiled"):
+            notes["torch.compile has compiled nothing: the function runs as it is written"] = None
+
+
+def _graphs() -> int:
+    from torch._dynamo.utils import counters
+
+    return int(counters["stats"]["unique_graphs"])
+
+
+def _first_line(reason: str) -> str:
+    return next((line.strip() for line in str(reason).splitlines() if line.strip()), "no reason given")
+
+
+@contextmanager
+def recording(device: Device, mode: Mode = "auto", train: bool = False, indices: str = "") -> Iterator[Session]:
+    """Have torch speak of a device, and record what is run on it.
+
+    Args:
+        device: the target; mode: `auto` (`torch.compile` is honoured), `eager` (it is not), `compiled` (the whole
+            function is compiled); train: with gradients.
+
+    Yields:
+        What runs a step.
+
+    Raises:
+        Unusable: this torch lacks a hook; one line.
+    """
+    recorder = Recorder()
+    launches = TritonLaunches(recorder)
+    major, minor = (int(digit) for digit in device.compute_capability.split("."))
+    with ExitStack() as stack:
+        hook_all = stack.enter_context(speaking_of(device, recorder.notes))
+        hooked = False
+
+        def hook_compiler() -> None:
+            nonlocal hooked
+            if not hooked:
+                hooked = True
+                hook_all()
+                launches.hook_inductor(stack)
+                recorder.places.hook(stack)
+                torch._dynamo.reset()
+                torch._dynamo.utils.counters.clear()
+                torch._dynamo.utils.graph_break_reasons.clear()
+
+        training = Training(recorder) if train else None
+        if training:
+            training.hook(stack)
+        session = Session(recorder, launches, mode, training, hook_compiler)
+        stack.enter_context(attention_of((major, minor), lambda text: recorder.notes.setdefault(text)))
+        launches.hook_triton(stack)
+        _hook_compile(stack, session, mode)
+        stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        stack.enter_context(nullcontext() if train else torch.no_grad())
+        stack.enter_context(recorder)
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
+        yield session
+
+
+def _hook_compile(stack: ExitStack, session: Session, mode: Mode) -> None:
+    """Have `torch.compile` do nothing, or speak of the target."""
+    original = torch.compile
+
+    def compiled(model: Any = None, **options: Any) -> Any:
+        if mode == "eager":
+            return model if model is not None else lambda function: function
+        return original(model, **session.asked_to_compile(options))
+
+    stack.enter_context(patch.object(torch, "compile", compiled))
+
+
+def _parameters_of(values: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Tensors among arguments, and in modules there, with their names."""
+    for leaf in tree_leaves(values):
+        if isinstance(leaf, torch.nn.Module):
+            yield from leaf.named_parameters()
+            yield from leaf.named_buffers()
+        elif isinstance(leaf, torch.Tensor):
+            yield "", leaf

@@ -1,0 +1,78 @@
+"""A training step: phases, backward passes of what a function returns, and parameters that no gradient reaches."""
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch._guards import TracingContext
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils._pytree import tree_leaves
+
+from .hooks import replace
+from .recorder import Recorder
+
+MOST_NAMES = 3
+"""Parameters that a note names."""
+
+
+class Training:
+    """Follows the phases of a step. Args: recorder: that takes it down."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._has_run_backward = False
+
+    def hook(self, stack: ExitStack) -> None:
+        """Follow backward passes and optimizers. Raises: Unusable: this torch lacks a hook."""
+
+        def run_backward(*args: Any, **kwargs: Any) -> Any:
+            if TracingContext.try_get() is not None:  # torch's compiler looks at it
+                return engine(*args, **kwargs)
+            before, recorder.phase = recorder.phase, "backward"
+            self._has_run_backward = True
+            try:
+                return engine(*args, **kwargs)
+            finally:
+                recorder.phase = before
+
+        def enter(*_: Any) -> None:
+            recorder.phase = "optimizer"
+
+        def leave(*_: Any) -> None:
+            recorder.phase = "forward"
+
+        recorder = self._recorder
+        engine = replace(stack, "torch.autograd:_engine_run_backward", run_backward)
+        stack.callback(register_optimizer_step_pre_hook(enter).remove)
+        stack.callback(register_optimizer_step_post_hook(leave).remove)
+        # Optimizers join tensors of these types alone.
+        path = "torch.optim.optimizer:_foreach_supported_types"
+        replace(stack, path, [torch.Tensor, torch.nn.Parameter, FakeTensor])
+
+    def backward(self, result: Any) -> None:
+        """Run the backward pass of what a function has returned, unless the function has run one."""
+        if self._has_run_backward:
+            return
+        recorder = self._recorder
+        loss = getattr(result, "loss", None)
+        leaves = [loss] if isinstance(loss, torch.Tensor) else tree_leaves(result)
+        roots = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+        if not roots:
+            recorder.notes["training: nothing that the function returns has a gradient: no backward pass"] = None
+            return
+        with recorder.paused():
+            gradients = [None if root.numel() == 1 else torch.empty_like(root) for root in roots]
+        torch.autograd.backward(roots, gradients)
+
+    def check(self, given: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Note parameters that no gradient reaches. Args: given: their names, and themselves."""
+        parameters = {id(tensor): (name, tensor) for name, tensor in given if tensor.requires_grad and tensor.is_leaf}
+        lost = [name or "an input" for name, tensor in parameters.values() if tensor.grad is None]
+        if lost and self._has_run_backward:
+            names = ", ".join(lost[:MOST_NAMES]) + (", ..." if len(lost) > MOST_NAMES else "")
+            self._recorder.notes[
+                f"no gradient reaches {len(lost)} of {len(parameters)} parameters ({names}): the backward pass is "
+                "incomplete"
+            ] = None

@@ -1,0 +1,180 @@
+"""Triton kernels that a step launches: those that Inductor writes, and the user's own, each with its configurations."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import MappingProxyType
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+from triton.runtime.autotuner import Autotuner, Heuristics
+from triton.runtime.jit import JITFunction
+
+from ...simulator.operations.operation import Operation
+from ..capture.recorded import Capture, RecordedTensor
+from ..capture.recording import Recorder as LaunchRecorder
+from ..capture.stores import stored_parameters
+from .device_guard import lacking
+from .hooks import replace
+from .recorder import Recorder
+from .storages import Storages, is_real
+
+
+class TritonLaunches:
+    """Takes down launches among the operations of a recorder. `captures`: of all configurations, in order."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.captures: list[Capture] = []
+        self._recorder = recorder
+        self._described = _Described(recorder.storages)
+        self._users = LaunchRecorder(described=self._described.tensor)
+        self._depth = 0
+
+    def hook_triton(self, stack: ExitStack) -> None:
+        """Record what the user's code launches itself."""
+        stack.enter_context(patch.object(JITFunction, "run", self._outermost(self._users.jit_run())))
+        stack.enter_context(patch.object(Heuristics, "run", self._outermost(self._users.heuristics_run())))
+        stack.enter_context(patch.object(Autotuner, "run", self._outermost(self._users.autotuner_run())))
+
+    def hook_inductor(self, stack: ExitStack) -> None:
+        """Record what Inductor's code launches. Raises: Unusable: this torch lacks a hook."""
+        heuristics = "torch._inductor.runtime.triton_heuristics"
+        replace(stack, f"{heuristics}:CachingAutotuner.precompile", lambda *_, **__: None)
+        from torch._inductor.runtime import triton_heuristics
+
+        for name in ("GridExpr", "config_to_dict"):
+            if not hasattr(triton_heuristics, name):
+                raise lacking(f"{heuristics}.{name}")
+
+        def run(tuner: Any, *args: Any, stream: Any = None, **_: Any) -> None:
+            captures = [self._of_inductor(tuner, config, args, triton_heuristics) for config in tuner.configs]
+            self._add(captures, tuner.fn, args)
+
+        replace(stack, f"{heuristics}:CachingAutotuner.run", run)
+
+    def _outermost(self, run: Callable[..., Any]) -> Any:
+        """`run` of a kernel, of its autotuner or its heuristics; the outermost of these is one operation."""
+
+        def outermost(function: Any, *args: Any, **kwargs: Any) -> Any:
+            launches = self._users.launches
+            before = len(launches)
+            self._depth += 1
+            try:
+                result = run(function, *args, **kwargs)
+            finally:
+                self._depth -= 1
+            if not self._depth and len(launches) > before:
+                captures = launches[before:]
+                self._add(list(captures), captures[0].function, (*args, *kwargs.values()))
+            return result
+
+        return outermost
+
+    def _of_inductor(self, tuner: Any, config: Any, args: Any, heuristics: Any) -> Capture:
+        """One candidate configuration of a launch."""
+        constants = dict(heuristics.config_to_dict(config))
+        names = [name for name in tuner.fn.arg_names if name not in config.kwargs]
+        extra = tuple(tuner.inductor_meta.get("extra_launcher_args") or ())
+        given = dict(zip(names, args[: len(args) - len(extra)], strict=False))
+        numbers = {name: value for name, value in given.items() if not isinstance(value, torch.Tensor)}
+        numbers |= dict(zip(extra, args[len(args) - len(extra) :], strict=True))
+        grid = heuristics.GridExpr.from_meta(tuner.inductor_meta, config).eval_slow({**constants, **numbers})
+        x, y, z = (max(1, int(axis)) for axis in grid)
+        tensors = {
+            name: self._described.tensor(value, tuple(value.shape), tuple(value.stride()))
+            for name, value in given.items()
+            if isinstance(value, torch.Tensor)
+        }
+        arguments = {name: value for name, value in {**given, **config.kwargs}.items() if name not in tensors}
+        return Capture(
+            function=tuner.fn,
+            grid=(x, y, z),
+            arguments=MappingProxyType(arguments),
+            tensors=MappingProxyType(tensors),
+            options=MappingProxyType({"num_warps": config.num_warps, "num_stages": config.num_stages}),
+            tuned=len(self.captures),
+            configuration=MappingProxyType(
+                {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
+            ),
+        )
+
+    def _add(self, captures: list[Capture], function: Any, args: Any) -> None:
+        recorder = self._recorder
+        if not recorder.is_on:
+            return
+        stored = stored_parameters(function)
+        tensors = _tensors(args)
+        given = captures[0].tensors
+        names: dict[int, set[str]] = {tensor.storage: set() for tensor in given.values()}
+        for name, tensor in given.items():
+            names[tensor.storage].add(name)
+        operands = {name: _operand(tensor) for name, tensor in given.items()}
+        for tensor in tensors:
+            if names.get(recorder.storages.number(tensor), set()) & stored:
+                recorder.storages.forget(tensor)
+        place = recorder.places.here(recorder.phase == "backward")
+        first = len(self.captures)
+        self.captures += captures
+        recorder.add(
+            Operation(
+                kind="triton",
+                name=captures[0].name,
+                inputs=tuple(operand for name, operand in operands.items() if not name.startswith("out_ptr")),
+                outputs=tuple(operand for name, operand in operands.items() if name in stored),
+                module=place.module,
+                where=place.where,
+                parts=place.parts,
+                phase=recorder.phase,
+                calls=tuple(range(first, first + len(captures))),
+                live_bytes=recorder.storages.live_bytes,
+            )
+        )
+
+
+def _operand(tensor: RecordedTensor) -> Any:
+    from ...simulator.operations.operation import Operand
+
+    return Operand(
+        storage=tensor.storage,
+        storage_bytes=tensor.storage_bytes,
+        shape=tensor.shape,
+        strides=tensor.strides,
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        offset_bytes=tensor.offset_bytes,
+    )
+
+
+def _tensors(args: Any) -> list[torch.Tensor]:
+    based = [getattr(value, "base", None) if hasattr(value, "block_shape") else value for value in args]
+    return [value for value in based if isinstance(value, torch.Tensor)]
+
+
+class _Described:
+    """Tensors as launches have them. Args: storages: that number them, and know values."""
+
+    def __init__(self, storages: Storages) -> None:
+        self._storages = storages
+
+    def tensor(self, tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> RecordedTensor:
+        """One tensor, with its values as they are now."""
+        values = None if is_real(tensor) else self._storages.values(tensor)
+        if values is not None:
+            values = _copied(values)
+        return RecordedTensor(
+            storage=self._storages.number(tensor),
+            storage_bytes=tensor.untyped_storage().nbytes(),
+            offset_bytes=int(tensor.storage_offset()) * tensor.element_size(),
+            shape=tuple(map(int, shape)),
+            strides=tuple(map(int, strides)),
+            dtype=tensor.dtype,
+            values=values,
+            origin="",
+        )
+
+
+def _copied(values: torch.Tensor) -> torch.Tensor:
+    """The same values in a storage of their own, which later code does not change."""
+    with _disable_current_modes():
+        kept = torch.empty(0, dtype=values.dtype)
+        return kept.set_(values.untyped_storage().clone(), values.storage_offset(), values.shape, values.stride())

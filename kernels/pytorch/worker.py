@@ -1,0 +1,104 @@
+"""The process that runs a user's step without a GPU, and tells what it launches in plain values.
+
+Run as `python -m tilesight.kernels.pytorch.worker`; `file` starts and feeds it. Messages are lines of JSON; what the
+user's code prints goes to stderr.
+"""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...simulator.device.device import load_device, override
+from ...simulator.jobs.processes import serve
+from ...simulator.operations.operation import RecordedStep
+from ..capture.lowering import lower_or_refuse
+from ..capture.recording import needs_arguments
+from ..capture.user_function import Unusable, located, module_of, raised_by, user_function
+from ..compile.call import ValueTexts, to_plain
+from .recorder import DependsOnData
+from .step import Session, recording
+
+INPUTS = "inputs"
+"""Name of the function of a user's file that makes what its step is given."""
+
+
+def answer(job: dict[str, Any]) -> dict[str, Any]:
+    """Record a step.
+
+    Args:
+        job: file, function, device, settings (what-ifs of it, `key=value`), mode, train, indices.
+
+    Returns:
+        step: `RecordedStep` in plain values; calls: launches as `call.to_plain` has them, beside `values` that they
+        share. Or `unusable`: what is wrong with what was asked for, or `raised`: what the user's code raised; one line.
+    """
+    device = override(load_device(job["device"]), list(job["settings"]))
+    path = Path(job["file"])
+    try:
+        path = located(job["file"])
+        with recording(device, job["mode"], job["train"], job["indices"]) as session:
+            _run(session, path, job["function"])
+            step = session.step()
+    except Unusable as error:
+        return {"unusable": str(error)}
+    except (Exception, SystemExit) as error:
+        return {"raised": _reason(error, path)}
+    values: ValueTexts = {}
+    capability = int(device.compute_capability.replace(".", ""))
+    calls = [to_plain(lower_or_refuse(capture, capability), values) for capture in session.captures]
+    return {"step": plain_step(step), "calls": calls, "values": values}
+
+
+def plain_step(step: RecordedStep) -> dict[str, Any]:
+    """A step as JSON can hold it."""
+    names = ("mode", "peak_bytes", "parameter_bytes")
+    return {name: getattr(step, name) for name in names} | {
+        "notes": list(step.notes),
+        "operations": [operation.to_dict() for operation in step.operations],
+    }
+
+
+def _run(session: Session, path: Path, name: str) -> None:
+    """Call the function with what `inputs` of its file makes, if it takes something."""
+    module = module_of(path)
+    function, make = getattr(module, name, None), getattr(module, INPUTS, None)
+    if not callable(function) or make is None or name == INPUTS or not _takes_something(function):
+        if callable(function) and (needed := needs_arguments(function)):
+            raise Unusable(
+                f"{path.name}: {name} needs arguments ({needed}): write a function {INPUTS}() in the same file that "
+                "returns them, as a tuple or a dict"
+            )
+        session.run(user_function(path, name))
+        return
+    args, options = _arguments(make())
+    try:
+        inspect.signature(function).bind(*args, **options)
+    except TypeError as error:
+        raise Unusable(f"{path.name}: {name} does not take what {INPUTS}() returns: {error}") from None
+    session.run(function, args, options)
+
+
+def _takes_something(function: Any) -> bool:
+    return bool(inspect.signature(function).parameters)
+
+
+def _arguments(made: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    if isinstance(made, dict):
+        return (), made
+    return (tuple(made) if isinstance(made, tuple | list) else (made,)), {}
+
+
+def _reason(error: BaseException, path: Path) -> str:
+    """What the user's code raised, in one line; below what torch's compiler makes of it."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, DependsOnData | Unusable):
+        cause = getattr(cause, "inner_exception", None) or cause.__cause__
+    return str(cause) if cause is not None else raised_by(error, path)[:MOST_TEXT]
+
+
+MOST_TEXT = 600
+"""Characters of a reason: torch's compiler tells its environment, too."""
+
+if __name__ == "__main__":
+    serve(answer)

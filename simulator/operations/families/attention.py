@@ -1,0 +1,188 @@
+"""Attention by torch's back ends: cuDNN, FlashAttention-2, CUTLASS ("efficient"); forward, backward, one query.
+
+Each reaches a fraction of the tensor cores' peak, by back end and head dim; a query tile costs some keys more than it
+has, a tile on the diagonal of a causal mask more of them. Small grids fill their SMs in whole waves. One query a
+sequence is bound by the bytes of K and V.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil, prod
+from types import MappingProxyType
+
+from ..gpu import Gpu, memset
+from ..operation import Operand, Operation
+from ..priced import PricedKernel
+from .elementwise import copied
+
+Fractions = Mapping[tuple[str, bool], float]
+FORWARD: Fractions = MappingProxyType(
+    {
+        ("cudnn", False): 0.62,
+        ("cudnn", True): 0.82,
+        ("flash", False): 0.62,
+        ("flash", True): 0.72,
+        ("efficient", False): 0.27,
+        ("efficient", True): 0.35,
+    }
+)
+"""(Back end, head dim above 64) -> fraction of the peak that long rows reach: cuDNN's of the fastest instruction's,
+the others' of `mma.sync`, which is all that they use. Kind: fitted, docs/kernel-speed.md
+(H200) and the H100's operations of 2026-11-27."""
+BACKWARD: Fractions = MappingProxyType(
+    {
+        ("cudnn", False): 0.63,
+        ("cudnn", True): 0.76,
+        ("flash", False): 0.60,
+        ("flash", True): 0.65,
+        ("efficient", False): 0.225,
+        ("efficient", True): 0.275,
+    }
+)
+"""The same of gradients. Kind: fitted, the same."""
+TILE = 128
+"""Query rows of a CTA."""
+KEYS = 64
+"""Keys of a step."""
+TILE_KEYS = 130
+"""Keys more that a query tile costs; of a causal mask DIAGONAL_KEYS. Kind: fitted, docs/kernel-speed.md (H200)."""
+DIAGONAL_KEYS = 250
+DECODE_FRACTION = 0.92
+"""Of HBM's bandwidth that one query a sequence reaches. Kind: fitted, 16 sequences of 4,096 keys on one H100."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attention:
+    """Shapes: `heads` counts batch times query heads; `key_heads` the same of K and V."""
+
+    heads: int
+    key_heads: int
+    queries: int
+    keys: int
+    head_dim: int
+    causal: bool
+    backend: str
+    dtype: str
+
+    @property
+    def flop(self) -> float:
+        """Of both products; half of it under a causal mask."""
+        return 4.0 * self.heads * self.queries * self.keys * self.head_dim / (2.0 if self.causal else 1.0)
+
+
+def attention(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Kernels of `_scaled_dot_product_*_attention`."""
+    problem = _problem(operation, operation.inputs[:3])
+    kernels = [memset()] if problem.backend == "cudnn" and problem.queries > 1 else []
+    if problem.queries == 1:
+        return [*kernels, *_decode(problem, operation, gpu)]
+    busy = products_s(problem, FORWARD, problem.flop, gpu)
+    name = f"{problem.backend}_attention_forward"
+    kernels.append(
+        gpu.kernel(
+            name, operation.inputs[:4], operation.outputs[:2], source="attention", tensor_s=busy, note=_note(gpu)
+        )
+    )
+    return kernels
+
+
+def products_s(problem: Attention, fractions: Fractions, flop: float, gpu: Gpu) -> float:
+    """Time of the tensor cores, with what query tiles cost beside their keys, in whole waves where they are few [s]."""
+    device = gpu.device
+    fraction = fractions[problem.backend, problem.head_dim > 64]
+    if problem.dtype not in ("bfloat16", "float16"):
+        peak = 2.0 * device.fma_per_cycle * device.boost_clock_hz * gpu.sms
+    else:
+        fastest = device.fastest_flop_per_cycle("bf16")
+        peak = (fastest if problem.backend == "cudnn" else device.mma_fp16_flop_per_cycle) * device.tensor_clock_hz
+        peak *= gpu.sms
+    tiles = ceil(problem.queries / TILE)
+    walked = problem.keys / 2.0 if problem.causal else float(problem.keys)
+    extra = DIAGONAL_KEYS + TILE / 2 if problem.causal else TILE_KEYS + -problem.keys % KEYS
+    padded = tiles * TILE / problem.queries * (walked + extra) / walked
+    ctas = problem.heads * tiles
+    waves = ctas / gpu.sms
+    idle = ceil(waves) / waves if waves < 3 and not problem.causal else 1.0
+    longest = problem.keys / walked / max(waves, 1e-9)
+    return flop / (peak * fraction) * padded * max(idle, min(longest, gpu.sms) if waves < 1 else 1.0)
+
+
+def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Kernels of their gradients: rows' sums of dO O, the five products, dQ in the operands' type."""
+    gradient, query, key, value, result = operation.inputs[:5]
+    problem = _problem(operation, (query, key, value))
+    if problem.backend == "efficient":
+        result = next((operand for operand in operation.inputs[4:] if operand.shape == query.shape), result)
+    outputs = operation.outputs[:3]
+    sums = _like(query, "float32", 1)
+    busy = products_s(problem, BACKWARD, 2.5 * problem.flop, gpu)
+    name = f"{problem.backend}_attention_backward"
+    main = dict(source="attention", tensor_s=busy, note=_note(gpu))
+    if problem.backend == "efficient":
+        filled = gpu.kernel("fill", (), (sums,))
+        return [filled, gpu.kernel(name, (gradient, query, key, value, result), outputs, **main)]  # type: ignore[arg-type]
+    kernels: list[PricedKernel] = []
+    if problem.backend == "cudnn":
+        kernels.append(memset())
+    else:
+        for number, operand in enumerate((gradient, result)):
+            if not _tokens_first(operand):
+                kernels.append(copied(operand, _like(operand, operand.dtype, 2 + number, tokens_first=True), gpu))
+    kernels.append(gpu.kernel("dot_do_o", (gradient, result), (sums,)))
+    grouped = problem.heads != problem.key_heads
+    wide = tuple(
+        replace(_like(query, query.dtype, 4 + number), shape=(*query.shape[:2], problem.keys, problem.head_dim))
+        for number in range(2)
+    )
+    made = wide if grouped else outputs[1:3]
+    kernels.append(gpu.kernel(name, (gradient, query, key, value), (sums, *made), **main))  # type: ignore[arg-type]
+    kernels.append(gpu.kernel("convert_dq", (sums,), outputs[:1], chain=4))
+    if grouped:
+        kernels += [
+            gpu.kernel("reduce_heads", (source,), (to,), chain=4) for source, to in zip(wide, outputs[1:], strict=False)
+        ]
+    return kernels
+
+
+def _decode(problem: Attention, operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    reads, outputs = operation.inputs[:3], operation.outputs[:1]
+    name = f"{problem.backend}_attention_decode"
+    kernels = [gpu.kernel(name, reads, outputs, source="attention", chain=16, hbm_fraction=DECODE_FRACTION)]
+    if problem.backend == "flash" and problem.heads < 0.8 * gpu.sms * 8:
+        kernels.append(gpu.kernel("attention_combine", (), outputs, source="attention", chain=8))
+    return kernels
+
+
+def _problem(operation: Operation, tensors: tuple[Operand, ...]) -> Attention:
+    query, key = tensors[0], tensors[1]
+    backend = next((name for name in ("cudnn", "flash", "efficient") if name in operation.name), "flash")
+    return Attention(
+        heads=prod(query.shape[:-2]),
+        key_heads=prod(key.shape[:-2]),
+        queries=query.shape[-2],
+        keys=key.shape[-2],
+        head_dim=query.shape[-1],
+        causal=bool(operation.arguments.get("is_causal", False)),
+        backend=backend,
+        dtype=query.dtype,
+    )
+
+
+def _tokens_first(operand: Operand) -> bool:
+    """Whether [batch, heads, tokens, dim] lies in memory as [batch, tokens, heads, dim]."""
+    return operand.strides[-3] <= operand.strides[-2] and operand.strides[-1] == 1
+
+
+def _like(operand: Operand, dtype: str, number: int, *, tokens_first: bool = False) -> Operand:
+    """A tensor of an operand's shape that a kernel makes for itself."""
+    _, heads, tokens, dim = operand.shape
+    strides = (heads * tokens * dim, tokens * dim, dim, 1)
+    if tokens_first:
+        strides = (heads * tokens * dim, dim, heads * dim, 1)
+    made = replace(operand, dtype=dtype, strides=strides, storage=-number - 1000 * abs(operand.storage), offset_bytes=0)
+    return replace(made, storage_bytes=made.bytes)
+
+
+def _note(gpu: Gpu) -> str:
+    known = gpu.device.compute_capability == "9.0"
+    return "" if known else "fractions of the peak were read off an H100 and an H200"

@@ -1,0 +1,136 @@
+"""Elementwise operations, by TensorIterator's rules: which of three kernels runs, and what it issues an element.
+
+- all operands of one type and dense in one order: `vectorized_elementwise_kernel`, whose loads go ahead of its work;
+- dense, but cast on the way: `unrolled_elementwise_kernel`;
+- broadcast or strided: `elementwise_kernel`, index arithmetic for every element, one element after the other.
+"""
+
+from collections.abc import Sequence
+from functools import cmp_to_key
+
+from ..gpu import OVERLAPPED, SERIAL, Gpu
+from ..operation import Operand, Operation
+from ..priced import PricedKernel
+from .issue_slots import FURTHER_INDEX, INDEXED, RANDOM, TRANSCENDENTAL, TRANSCENDENTAL_BACKWARD, VECTORISED
+from .names import DRAWN, FILLED, MATH, MATH_BACKWARD
+
+THREADS = 128
+NARROW = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
+SCATTERED_FRACTION = 0.47
+"""Of L2's bandwidth that warps get whose lanes touch a sector each. Kind: fitted, transposed copies of 4 to 268 MB on
+one H100: 4.1 to 4.5 TB/s of sectors."""
+
+
+def elementwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """The kernel of an elementwise operation; of `masked_fill` a copy before it."""
+    name, output = operation.name.strip("_"), operation.outputs[0]
+    inputs = list(operation.inputs)
+    if operation.name == "masked_fill":
+        filled = iterate("elementwise", (output, *inputs[1:]), output, gpu)
+        return [copied(inputs[0], output, gpu), filled]
+    if name in FILLED:
+        inputs = []
+    if name == "copy":
+        return [copied(inputs[-1], output, gpu)]
+    if name in ("clone", "to_copy"):
+        return [copied(inputs[0], output, gpu)]
+    if name in DRAWN:
+        return [drawn(name, inputs, operation.outputs, gpu)]
+    return [iterate(name, inputs, output, gpu, more_outputs=operation.outputs[1:])]
+
+
+def drawn(name: str, inputs: Sequence[Operand], outputs: Sequence[Operand], gpu: Gpu) -> PricedKernel:
+    """A kernel that draws a random number for every element."""
+    return gpu.kernel(f"distribution_{name}", inputs, outputs, instructions=RANDOM * outputs[0].elements, chain=5)
+
+
+def copied(source: Operand, target: Operand, gpu: Gpu) -> PricedKernel:
+    """A copy: the copy engine's where nothing changes, else a kernel's."""
+    same = source.dtype == target.dtype and source.is_dense and source.shape == target.shape
+    if same and source.strides == target.strides:
+        return gpu.kernel("Memcpy DtoD", (source,), (target,))
+    return iterate("copy", (source,), target, gpu)
+
+
+def iterate(
+    name: str, inputs: Sequence[Operand], output: Operand, gpu: Gpu, *, more_outputs: Sequence[Operand] = ()
+) -> PricedKernel:
+    """The kernel that TensorIterator launches for operands."""
+    tensors = [operand for operand in inputs if operand.shape]
+    shape, strides = coalesced((output, *tensors, *more_outputs))
+    elements, outputs = output.elements, (output, *more_outputs)
+    types = {operand.dtype for operand in (output, *tensors) if operand.dtype != "bool"}
+    cast = len(types) > 1 and not (name == "copy" and output.dtype in NARROW and types - set(NARROW) == {"float32"})
+    if len(shape) <= 1 and all(run in ((1,), ()) for run in strides):
+        if cast:
+            issued, ctas = INDEXED * elements, elements / (4 * THREADS)
+            return gpu.kernel(
+                "unrolled_elementwise", tensors, outputs, instructions=issued, ctas=ctas, chain=8, overlap=SERIAL
+            )
+        issued = elements * (
+            TRANSCENDENTAL if name in MATH else TRANSCENDENTAL_BACKWARD if name in MATH_BACKWARD else VECTORISED
+        )
+        narrowest = min(operand.item_bytes for operand in (output, *tensors))
+        ctas = elements / (THREADS * {1: 16, 2: 8}.get(narrowest, 4))
+        return gpu.kernel(
+            "vectorized_elementwise", tensors, outputs, instructions=issued, ctas=ctas, chain=1, overlap=OVERLAPPED
+        )
+    further = FURTHER_INDEX * max(len(shape) - 2, 0) * max(len(tensors) - 1, 0)
+    work = 2 if output.item_bytes >= 4 else 4
+    return gpu.kernel(
+        "elementwise",
+        tensors,
+        outputs,
+        instructions=(INDEXED + further) * elements,
+        ctas=elements / (work * THREADS),
+        chain=2 * work,
+        l2_s=scattered_s(elements, (output, *tensors), strides, gpu),
+        overlap=SERIAL,
+    )
+
+
+def scattered_s(elements: int, operands: Sequence[Operand], strides: Sequence[Sequence[int]], gpu: Gpu) -> float:
+    """Time of L2 for sectors that lanes of a warp do not share: neighbours lie a stride apart [s]."""
+    apart = [
+        min(gpu.device.sector_bytes, run[0] * operand.item_bytes)
+        for operand, run in zip(operands, strides, strict=True)
+        if run and run[0] > 1
+    ]
+    return elements * sum(apart) / (gpu.device.l2_bytes_per_s * SCATTERED_FRACTION)
+
+
+def coalesced(operands: Sequence[Operand]) -> tuple[list[int], list[tuple[int, ...]]]:
+    """Shape and strides, innermost dimension first, as TensorIterator walks them.
+
+    Dimensions are in the order of the output's strides; those are joined that lie behind each other in every operand;
+    broadcast ones have stride 0.
+    """
+    shape = operands[0].shape
+    rank = len(shape)
+    strides = [_broadcast(operand, shape) for operand in operands]
+
+    def before(left: int, right: int) -> int:
+        for run in strides:
+            if run[left] != run[right] and run[left] and run[right]:
+                return -1 if run[left] < run[right] else 1
+        return right - left
+
+    order = [axis for axis in sorted(range(rank), key=cmp_to_key(before)) if shape[axis] != 1]
+    sizes: list[int] = []
+    runs: list[list[int]] = [[] for _ in operands]
+    for axis in order:
+        if sizes and all(run[axis] == walked[-1] * sizes[-1] for run, walked in zip(strides, runs, strict=True)):
+            sizes[-1] *= shape[axis]
+            continue
+        sizes.append(shape[axis])
+        for run, walked in zip(strides, runs, strict=True):
+            walked.append(run[axis])
+    return sizes, [tuple(walked) for walked in runs]
+
+
+def _broadcast(operand: Operand, shape: tuple[int, ...]) -> tuple[int, ...]:
+    missing = len(shape) - len(operand.shape)
+    known = zip(operand.shape, operand.strides, strict=True)
+    return (0,) * missing + tuple(
+        stride if size == wide else 0 for (size, stride), wide in zip(known, shape[missing:], strict=True)
+    )

@@ -1,0 +1,95 @@
+"""Operations on lists of tensors: `_foreach_*` and the fused optimizers, in chunks of `multi_tensor_apply`.
+
+A launch takes up to 320 chunks of 65,536 elements, of so many tensors as its arguments hold; a CTA takes a chunk.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from ..gpu import SERIAL, Gpu
+from ..operation import Operand, Operation
+from ..priced import PricedKernel
+
+CHUNK = 1 << 16
+MOST_CHUNKS = 320
+MOST_TENSORS = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
+"""Lists that a kernel walks together -> most tensors of each (ATen/native/cuda/MultiTensorApply.cuh)."""
+CHUNK_LOADS = 60
+"""Latencies of a chunk's CTA. Kind: fitted, foreach kernels of 4.2 and 21 million elements on one H100."""
+FUSED = 150.0
+"""Instructions of fused Adam for an element. Kind: fitted, fused AdamW of bf16 parameters on one H100."""
+OPTIMIZERS = {"_fused_adam_": 5, "_fused_adamw_": 5, "_fused_sgd_": 3, "_fused_adagrad_": 4}
+"""Fused optimizers -> lists of tensors: parameters, gradients, states, steps."""
+NORMS = ("_foreach_norm", "_foreach_max")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Elements of one tensor that a launch takes."""
+
+    tensor: int
+    first: int
+    elements: int
+
+
+def foreach(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """The kernels of an operation on lists of tensors of equal shapes."""
+    made = operation.outputs or operation.inputs
+    count = _list_length(operation)
+    lists = [operation.inputs[start : start + count] for start in range(0, len(operation.inputs), count)]
+    lists = [tensors for tensors in lists if len(tensors) == count and any(tensor.shape for tensor in tensors)]
+    lists = lists or [operation.inputs[:count]]
+    fused = operation.name in OPTIMIZERS
+    in_place = operation.name.endswith("_")
+    norm = operation.name in NORMS
+    written = [lists[0], *lists[2:]] if fused else [lists[0]] if in_place else [] if norm else [list(made[:count])]
+    depth = min(len(lists) + (0 if in_place or norm else 1), 5)
+    kernels = []
+    for pieces in launches(lists[0], depth):
+        elements = sum(piece.elements for piece in pieces)
+        kernels.append(
+            gpu.kernel(
+                "multi_tensor_apply",
+                [_view(tensors[piece.tensor], piece) for tensors in lists for piece in pieces],
+                [_view(tensors[piece.tensor], piece) for tensors in written for piece in pieces],
+                instructions=FUSED * elements if fused else 0.0,
+                chain=CHUNK_LOADS * min(1.0, max(piece.elements for piece in pieces) / CHUNK),
+                overlap=SERIAL,
+            )
+        )
+    if norm:
+        kernels.append(gpu.kernel("lpnorm_cleanup", (), made[:count], chain=4))
+    return kernels
+
+
+def launches(tensors: Sequence[Operand], depth: int) -> list[list[Piece]]:
+    """Pieces of each launch that walks a list of tensors, with `depth` lists beside each other."""
+    made: list[list[Piece]] = [[]]
+    chunks, seen = 0, 0
+    for number, tensor in enumerate(tensors):
+        seen += 1
+        first, left = 0, ceil(tensor.elements / CHUNK)
+        while left:
+            taken = min(left, MOST_CHUNKS - chunks)
+            elements = min(taken * CHUNK, tensor.elements - first)
+            made[-1].append(Piece(tensor=number, first=first, elements=elements))
+            first, left, chunks = first + elements, left - taken, chunks + taken
+            if chunks == MOST_CHUNKS or (not left and seen == MOST_TENSORS[depth]):
+                made.append([])
+                chunks, seen = 0, 1 if left else 0
+    return [pieces for pieces in made if pieces]
+
+
+def _list_length(operation: Operation) -> int:
+    """How many tensors each list has."""
+    outputs, inputs = operation.outputs, operation.inputs
+    if operation.name in OPTIMIZERS:
+        lists = OPTIMIZERS[operation.name] + bool(operation.arguments.get("amsgrad"))
+        return max(len(inputs) // lists, 1)
+    return min(len(outputs) or len(inputs), len(inputs))
+
+
+def _view(operand: Operand, piece: Piece) -> Operand:
+    offset = operand.offset_bytes + piece.first * operand.item_bytes
+    return replace(operand, shape=(piece.elements,), strides=(1,), offset_bytes=offset)

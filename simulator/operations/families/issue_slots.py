@@ -1,0 +1,40 @@
+"""Instructions that threads of torch's own kernels issue for an element: the same code runs on every GPU.
+
+Each number was read off kernels of one NVIDIA H100 (`NVIDIA H100 80GB HBM3`, torch 2.11, 2026-11-27: every second case
+of `operations-h100-2026-11-27`) and of one H200 (nine functions, torch 2.11), whose clocks and SMs are equal:
+time beyond what bytes take, times SMs x issue x lanes x clock. Kind of all: fitted.
+"""
+
+INDEXED = 77.0
+"""Of `elementwise_kernel` and `unrolled_elementwise_kernel`: index arithmetic of up to two dimensions, or casts."""
+FURTHER_INDEX = 15.0
+"""More of it for each dimension beyond two and each input beyond one."""
+VECTORISED = 10.0
+"""Of `vectorized_elementwise_kernel`: loads, stores and simple arithmetic."""
+TRANSCENDENTAL = 35.0
+"""The same with an exponential, an error function or a division."""
+TRANSCENDENTAL_BACKWARD = 50.0
+"""The same of their gradients."""
+RANDOM = 65.0
+"""Of a random number: dropout, `bernoulli_`, `normal_`."""
+CAT = 130.0
+"""Of `CatArrayBatchedCopy`, where pieces are not contiguous."""
+SCATTERED = 150.0
+"""Of `index_elementwise_kernel`: `index_put_`, `index` of elements."""
+ADDED = 260.0
+"""Of additions to places that an index names: `index_add_`, gradients of an embedding."""
+SOFTMAX_IN_REGISTERS = 105.0
+"""Of `cunn_SoftMaxForwardReg`."""
+SOFTMAX = 58.0
+"""Of `cunn_SoftMaxForward`, in shared memory or not, and its gradient."""
+NORM = 50.0
+"""Of `vectorized_layer_norm_kernel`."""
+NORM_BACKWARD = 72.0
+"""Of `layer_norm_grad_input_kernel_vectorized`."""
+NORM_WEIGHTS_BACKWARD = 46.0
+"""Of `GammaBetaBackwardCUDAKernelTemplate`."""
+REORDERED = 50.0
+"""Of cuDNN's transposes between NCHW and NHWC; of weights, REORDERED_WEIGHTS."""
+REORDERED_WEIGHTS = 175.0
+TRIANGLE = 80.0
+"""Of `triu_tril_kernel`."""

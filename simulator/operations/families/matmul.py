@@ -1,0 +1,166 @@
+"""Matrix products of the vendor's library: tiles in waves on the tensor cores, or bytes.
+
+A CTA multiplies a tile of the output; as many run at a time as there are SMs. A tile takes as long as its FLOP at the
+clock that the power limit allows, or as its operands take from L2. The library's choice of a tile is taken to be the
+fastest. Products too small to fill the GPU are split along K, and added up by a second kernel.
+"""
+
+from dataclasses import dataclass
+from math import ceil, inf
+
+from ..gpu import Gpu, memset
+from ..operation import Operand, Operation
+from ..priced import PricedKernel
+
+TALL = (64, 128, 192, 256, 320, 384, 512)
+WIDE = (8, 16, 32, 64, 96, 112, 128, 160, 192, 200, 256)
+LARGEST_TILE = 320 * 128
+"""Elements of a tile: accumulators of two warp groups fill the registers (names of nvjet's kernels)."""
+TILE_S = 0.4e-6
+"""Between a tile and the next [s]. Kind: fitted, products with K = 64 and 4,096 on one H100 and one H200."""
+TILED = 2.5
+"""Norm of products, which load ahead but begin and end each tile. Kind: fitted, the same."""
+STREAM_FRACTION = 0.93
+"""Of HBM's bandwidth that products reach. Kind: fitted, 1 and 8 rows times 1 GB of weights on one H100."""
+SIMT_FRACTION = 0.83
+"""Of the FP32 peak that products without tensor cores reach. Kind: fitted, 4096^3 on one H100."""
+UNALIGNED_FRACTION = 0.121
+"""Of the tensor peak that is left where rows of a matrix do not begin at multiples of 16 bytes: an old kernel runs.
+Kind: measured, 8192 x 50257 x 768 on one H100: 96 TFLOP/s."""
+ALIGNMENT_BYTES = 16
+DEEP_K = 8192
+"""K of a product that is split; SHORT_K of one of up to eight rows. Kind: measured, names of kernels on one H100."""
+SHORT_K = 2048
+RATES = {"bfloat16": "fp16", "float16": "fp16", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """A batch of matrix products, [m, k] times [k, n]."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    dtype: str
+    aligned: bool = True
+
+    @property
+    def flop(self) -> float:
+        """All of its multiplications and additions."""
+        return 2.0 * self.batch * self.m * self.n * self.k
+
+
+def matmul(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Kernels of `mm`, `bmm`, `addmm`, `baddbmm`, `linear` and `_scaled_mm`."""
+    left, right = _factors(operation)
+    output = operation.outputs[0]
+    m, k = left.shape[-2:]
+    n = right.shape[-2] if operation.name == "linear" else right.shape[-1]
+    if operation.name == "linear":
+        m = left.elements // k
+    product = Product(
+        batch=left.elements // (m * k),
+        m=m,
+        n=n,
+        k=k,
+        dtype=left.dtype,
+        aligned=all(is_aligned(matrix) for matrix in (left, right, output)),
+    )
+    return multiplied(product, operation.inputs, operation.outputs, gpu)
+
+
+def _factors(operation: Operation) -> tuple[Operand, Operand]:
+    """The two matrices: a bias may stand before them, or after."""
+    first = 1 if operation.name in ("addmm", "baddbmm") else 0
+    return operation.inputs[first], operation.inputs[first + 1]
+
+
+def is_aligned(matrix: Operand) -> bool:
+    """Whether its rows, or its columns where those lie together, begin at multiples of 16 bytes."""
+    steps = [stride for stride, size in zip(matrix.strides, matrix.shape, strict=True) if stride > 1 and size > 1]
+    return all(
+        stride * matrix.item_bytes % ALIGNMENT_BYTES == 0
+        for stride in (*steps, matrix.offset_bytes // matrix.item_bytes)
+    )
+
+
+def multiplied(
+    product: Product, reads: tuple[Operand, ...], writes: tuple[Operand, ...], gpu: Gpu, *, name: str = "gemm"
+) -> list[PricedKernel]:
+    """The kernels of a product: a memset where tiles are handed out one by one, the product, a sum of splits."""
+    text = f"{name} {product.m}x{product.n}x{product.k}" + (f" x{product.batch}" if product.batch > 1 else "")
+    rate, note = _rate(product, gpu)
+    time, ctas, tile = _fastest(product, rate, gpu)
+    splits = 1
+    long, short = max(product.m, product.n), min(product.m, product.n)
+    few = product.batch * ceil(long / 64) * ceil(short / 64)
+    if few <= gpu.sms // 2 and (product.k >= DEEP_K or (short <= 8 and product.k >= SHORT_K)):
+        tile, splits = (64, min(64, max(8, 1 << (short - 1).bit_length()))), gpu.sms // few
+        time = _tile_s(tile, ceil(product.k / splits), product, rate, gpu) + TILE_S
+    kernels = []
+    handed_out = ctas > 2 * gpu.sms and product.aligned and product.dtype in RATES
+    if handed_out and gpu.device.compute_capability == "9.0":
+        kernels.append(memset())
+    kernels.append(
+        gpu.kernel(
+            text,
+            reads,
+            writes,
+            source="matmul",
+            tensor_s=time,
+            chain=2,
+            hbm_fraction=STREAM_FRACTION,
+            overlap=TILED,
+            note=note,
+        )
+    )
+    if splits > 1:
+        sums = 4.0 * splits * product.batch * product.m * product.n / gpu.device.l2_bytes_per_s
+        kernels.append(gpu.kernel("splitKreduce", (), writes, source="matmul", l2_s=sums, chain=4))
+    return kernels
+
+
+def _rate(product: Product, gpu: Gpu) -> tuple[float, str]:
+    """FLOP/s of an SM for operands of its type, and what is guessed in it."""
+    device = gpu.device
+    if product.dtype in RATES:
+        kind = RATES[product.dtype]
+        peak = max(getattr(device, f"{unit}_{kind}_flop_per_cycle") for unit in ("mma", "wgmma", "tcgen05"))
+        if peak and product.aligned:
+            return peak * device.tensor_clock_hz, ""
+        if peak:
+            return UNALIGNED_FRACTION * peak * device.tensor_clock_hz, "rows do not begin at multiples of 16 bytes"
+    return SIMT_FRACTION * 2 * device.fma_per_cycle * device.boost_clock_hz, f"{product.dtype} without tensor cores"
+
+
+def _fastest(product: Product, rate: float, gpu: Gpu) -> tuple[float, int, tuple[int, int]]:
+    """Time, CTAs and tile of the fastest of all tiles."""
+    best, long, short = (inf, 1, (64, 64)), max(product.m, product.n), min(product.m, product.n)
+    for tall in TALL:
+        for wide in WIDE:
+            if (
+                tall * wide > LARGEST_TILE
+                or (tall == 512 and wide != 64)
+                or (wide > 16 and wide >= 2 * short)
+                or (tall > 64 and tall >= 2 * long)
+            ):
+                continue
+            for rows, columns in {(tall, wide), (wide, tall)}:
+                ctas = product.batch * ceil(product.m / rows) * ceil(product.n / columns)
+                time = _waves(ctas, gpu) * (_tile_s((tall, wide), product.k, product, rate, gpu) + TILE_S)
+                if time < best[0]:
+                    best = time, ctas, (tall, wide)
+    return best
+
+
+def _waves(ctas: int, gpu: Gpu) -> int:
+    return ceil(ctas / gpu.sms)
+
+
+def _tile_s(tile: tuple[int, int], depth: int, product: Product, rate: float, gpu: Gpu) -> float:
+    """A tile's FLOP, or its operands from L2: of the longer side a pair of CTAs shares half [s]."""
+    tall, wide = tile
+    item = 1 if RATES.get(product.dtype) == "fp8" else 2 if product.dtype in RATES else 4
+    filled = (tall / 2 + wide) * depth * item / (gpu.device.l2_bytes_per_s / gpu.sms)
+    return max(2.0 * tall * wide * depth / rate, filled)

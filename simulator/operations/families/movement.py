@@ -1,0 +1,117 @@
+"""Operations that move elements: joined, gathered, scattered, triangles of them."""
+
+from dataclasses import replace
+from math import prod
+
+from ..gpu import FIRST_MISS_S, SERIAL, Gpu, memset
+from ..operation import Operand, Operation
+from ..priced import PricedKernel
+from .elementwise import iterate
+from .issue_slots import ADDED, CAT, INDEXED, SCATTERED, TRIANGLE
+
+SMALL_INDEX = 3072
+"""Most indices that an embedding's gradient adds without sorting them (`embedding_dense_backward_cuda`)."""
+SORT_PASS_S = 5.1e-6
+"""A pass of cub's radix sort over few keys [s]. Kind: measured, 4,096 and 8,192 keys on one H100."""
+
+SCATTERED_LOADS = 8
+"""Elements that a thread gathers one after the other (`_scatter_gather_elementwise_kernel<128, 8>`)."""
+
+
+def cat(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`cat` and `stack`: at the pace of HBM where pieces are contiguous, by index arithmetic where not."""
+    output = operation.outputs[0]
+    pieces = [operand for operand in operation.inputs if operand.elements]
+    if all(operand.is_dense and operand.offset_bytes % 16 == 0 for operand in pieces):
+        ctas = output.elements / (128 * max(16 // output.item_bytes, 1))
+        return [gpu.kernel("cat_vectorized", pieces, (output,), ctas=ctas, chain=2)]
+    return [gpu.kernel("cat", pieces, (output,), instructions=CAT * output.elements, chain=4, overlap=SERIAL)]
+
+
+def triangle(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`tril` and `triu`."""
+    output = operation.outputs[0]
+    issued = TRIANGLE * output.elements
+    return [gpu.kernel("triu_tril", operation.inputs, (output,), instructions=issued, overlap=SERIAL)]
+
+
+def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`embedding`, `index_select`, `index`, `gather`: rows as wide loads, or elements one by one."""
+    output, source = operation.outputs[0], operation.inputs[0]
+    indices = [operand for operand in operation.inputs if operand.dtype in ("int64", "int32", "bool")]
+    taken = _part(source, min(output.bytes, source.bytes))
+    row = prod(source.shape[1:]) * source.item_bytes
+    rows = operation.name != "gather" and len(indices) == 1 and row % 16 == 0 and source.is_dense
+    if rows and len(source.shape) > 1 and output.elements == indices[0].elements * prod(source.shape[1:]):
+        return [gpu.kernel("vectorized_gather", (taken, *indices), (output,), chain=2)]
+    sectors = output.elements * gpu.device.sector_bytes / gpu.device.l2_bytes_per_s
+    return [
+        gpu.kernel(
+            "gather",
+            (taken, *indices),
+            (output,),
+            instructions=INDEXED * output.elements,
+            chain=16,
+            latency_s=SCATTERED_LOADS * FIRST_MISS_S if source.bytes > gpu.cache.capacity_bytes else 0.0,
+            l2_s=sectors,
+            overlap=SERIAL,
+        )
+    ]
+
+
+def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`index_put_`, `index_add_`, `scatter_`, `scatter_add_`, `index_copy_`: out of place a copy before it."""
+    output, target = operation.outputs[0], operation.inputs[0]
+    values = max(operation.inputs[1:], key=lambda operand: (operand.dtype not in ("int64", "bool"), operand.elements))
+    adds = "add" in operation.name or bool(operation.arguments.get("accumulate"))
+    kernels = []
+    if not operation.name.endswith("_"):
+        kernels.append(iterate("copy", (target,), output, gpu))
+    touched = _part(output, min(values.elements * output.item_bytes, output.bytes))
+    kernels.append(
+        gpu.kernel(
+            "index_add" if adds else "index_put",
+            (*operation.inputs[1:], *((touched,) if adds else ())),
+            (touched,),
+            instructions=(ADDED if adds else SCATTERED) * values.elements,
+            chain=8,
+            overlap=SERIAL,
+        )
+    )
+    return kernels
+
+
+def embedding_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Gradient of an embedding: zeros, and rows added; many indices are sorted first."""
+    gradient, indices = operation.inputs[:2]
+    output = operation.outputs[0]
+    filled = iterate("fill", (), output, gpu)
+    issued = ADDED * gradient.elements
+    touched = _part(output, min(gradient.bytes, output.bytes))
+    if indices.elements <= SMALL_INDEX:
+        add = gpu.kernel("embedding_backward", (gradient, indices), (touched,), instructions=issued, chain=8)
+        return [filled, add]
+    sums = replace(gradient, storage=-gradient.storage - 1, dtype="float32", storage_bytes=4 * gradient.elements)
+    return [
+        *_sorted(indices, gpu),
+        filled,
+        *(gpu.kernel(name, (indices,), (), chain=2) for name in ("compact_init", "unique_by_key", "partials")),
+        *(gpu.kernel(name, (), (), chain=2) for name in ("scan_init", "scan", "count_partials", "partial_offsets")),
+        gpu.kernel("compute_grad_weight", (gradient, indices), (sums,), instructions=issued, overlap=SERIAL),
+        gpu.kernel("sum_and_scatter", (sums, indices), (touched,), instructions=issued, overlap=SERIAL),
+    ]
+
+
+def _sorted(keys: Operand, gpu: Gpu) -> list[PricedKernel]:
+    """Kernels of cub's radix sort: eight bits of the keys a pass."""
+    kernels = [gpu.kernel("arange", (), (keys,)), memset(), memset()]
+    kernels += [gpu.kernel("radix_histogram", (keys,), (), chain=15), gpu.kernel("radix_sums", (), (), chain=3)]
+    for _ in range(keys.item_bytes):
+        kernels += [memset(), gpu.kernel("radix_sort", (keys,), (keys,), latency_s=SORT_PASS_S)]
+    return kernels
+
+
+def _part(whole: Operand, size: int) -> Operand:
+    """As many bytes of a tensor, in a view of one dimension."""
+    elements = size // whole.item_bytes
+    return replace(whole, shape=(elements,), strides=(1,))

@@ -1,0 +1,112 @@
+"""Reductions: `reduce_kernel` as torch's `setReduceConfig` (ATen/native/cuda/Reduce.cuh) divides it among threads.
+
+A row of inputs is walked by a warp, by a CTA, or by several CTAs, each thread loading four values at a time;
+the loads of a thread follow each other, so few long walks wait for latencies, many short ones for bytes.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+
+from ..gpu import Gpu, memset
+from ..operation import Operand, Operation
+from ..priced import PricedKernel
+
+MAX_THREADS = 512
+WARP = 32
+AT_A_TIME = 4
+"""Values that a thread loads before it waits (`vt0`)."""
+STEP = 1.25
+"""Loads' latencies that four values take. Kind: fitted, sums, means and maxima of 16 and 512 rows on one H100: 0.9 to
+1.7."""
+CTA_S = 1.2e-6
+"""From a CTA's last load to its result [s]. Kind: fitted, means of 4,096 and 8,192 rows on one H200 and one H100."""
+
+SHARED_S = 2.5e-6
+"""Until CTAs of one output have found out which is last [s]. Kind: fitted, sums of all of 2 and 17 million elements on
+one H100."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """How threads share a reduction.
+
+    Args:
+        threads: of a CTA; ctas: all of them; values: that a thread loads.
+        shared: CTAs add up in global memory; partial: sums that a thread then loads.
+    """
+
+    threads: int
+    ctas: int
+    values: int
+    shared: bool = False
+    partial: int = 0
+
+
+def reduction(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """The kernel of a reduction; a memset before it where CTAs share an output."""
+    source, outputs = operation.inputs[0], operation.outputs
+    given = operation.arguments.get("dim")
+    axes = tuple(given) if isinstance(given, list | tuple) else () if given is None else (given,)
+    return reduced(source, outputs, axes, gpu)
+
+
+def reduced(source: Operand, outputs: tuple[Operand, ...], axes: tuple[int, ...], gpu: Gpu) -> list[PricedKernel]:
+    """The kernels that reduce a tensor along axes, or along all of them where none is given."""
+    rank = len(source.shape)
+    axes = tuple(axis % rank for axis in axes) or tuple(range(rank))
+    innermost = min(range(rank), key=lambda axis: (source.shape[axis] == 1, source.strides[axis]), default=0)
+    inner = innermost in axes
+    made = max(outputs[0].elements, 1)
+    division = divided(source.elements // made, made, inner, gpu)
+    resident = gpu.device.max_warps_per_sm * WARP // division.threads * gpu.sms
+    waves = max(division.ctas / resident, 1.0)
+    steps = ceil(division.values / AT_A_TIME) * STEP
+    shared_s = SHARED_S if division.shared else 0.0
+    kernel = gpu.kernel(
+        "reduce",
+        (source,),
+        outputs,
+        chain=steps * waves + (division.partial / AT_A_TIME if division.shared else 0),
+        latency_s=CTA_S * waves + shared_s,
+        overlap=1.5,
+    )
+    return [memset(), kernel] if division.shared else [kernel]
+
+
+def divided(inputs: int, outputs: int, inner: bool, gpu: Gpu) -> Division:
+    """Threads and CTAs of a reduction of `inputs` values to each of `outputs`."""
+    most, wide = MAX_THREADS, 1
+    first, second = (inputs, outputs) if inner else (outputs, inputs)
+    if inner and outputs == 1 and first > WARP * AT_A_TIME:
+        first //= AT_A_TIME
+    elif not inner:
+        wide = next((size for size in (4, 2) if first % size == 0), 1)
+        first //= wide
+    most //= wide
+    width = min(_power(first, most), WARP)
+    height = min(_power(second, most), most // width)
+    width = min(_power(first, most), most // height)
+    values = ceil(inputs / width) if inner else inputs
+    per_cta = wide if inner else width * wide
+    split = values >= height * 16 or values >= 256
+    if split:
+        values = ceil(values / height)
+    else:
+        per_cta *= height
+    ctas = ceil(outputs / per_cta)
+    target = gpu.sms * (gpu.device.max_warps_per_sm * WARP // (width * height))
+    if split and values >= 256 and ctas <= target:
+        shared = max(min(ceil(target / ctas), ceil(values / 16)), ceil(values / 256))
+        return Division(
+            threads=width * height,
+            ctas=ctas * shared,
+            values=ceil(values / shared),
+            shared=shared > 1,
+            partial=ceil(shared / (width * height if inner else height)),
+        )
+    return Division(threads=width * height, ctas=ctas, values=values)
+
+
+def _power(size: int, most: int) -> int:
+    """The largest power of two that is at most a size, or the most."""
+    return min(1 << (max(size, 1).bit_length() - 1), most)

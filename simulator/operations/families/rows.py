@@ -1,0 +1,172 @@
+"""Kernels that walk rows: softmax, norms, losses, forward and backward.
+
+A CTA takes a row (of a short one a warp, at the pace of HBM): it loads it, agrees on sums, and writes it, so many rows
+at a time as fit the SMs.
+"""
+
+from math import prod
+
+from ..gpu import OVERLAPPED, SERIAL, Gpu
+from ..operation import Operand, Operation
+from ..priced import PricedKernel
+from .elementwise import iterate
+from .issue_slots import (
+    NORM,
+    NORM_BACKWARD,
+    NORM_WEIGHTS_BACKWARD,
+    SOFTMAX,
+    SOFTMAX_IN_REGISTERS,
+    VECTORISED,
+)
+
+CTAS_PER_SM = 2
+"""Of `cunn_SoftMaxForward`: 1,024 threads each."""
+ROW_S = 0.3e-6
+"""Of a row's CTA until its sums are agreed on [s]; and ROUND_S: more for each 1,024 elements of it [s]. Kind: fitted,
+softmax of 16 rows of 4,096 elements, and gradients of 32 rows of 128,256, on one H100."""
+ROUND_S = 0.42e-6
+REGISTER_ROWS = 9 * 1024
+"""Longest row that softmax keeps in registers (`potential_register_count`), and in shared memory [B]."""
+SHARED_ROW_BYTES = 48 << 10
+WARP_ROWS = 1024
+"""Longest row that a warp takes in softmax (`dispatch_softmax_forward`)."""
+NORM_LOADS = 36
+"""Latencies that a row of 4,096 elements takes a CTA of 128 threads; RMS norms, without a mean, 0.62 of it. Kind:
+fitted, layer norms of 16 and 512 rows on one H100."""
+NORM_CTAS_PER_SM = 16
+LOSS_LOADS = 48
+"""Latencies of `nll_loss` in its one CTA, up to 1,024 rows a turn. Kind: fitted, 32 to 8,192 rows on one H100."""
+
+
+def softmax(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`softmax` and `log_softmax`."""
+    source = operation.inputs[0]
+    rows, row = _rows(source, operation.arguments.get("dim", -1))
+    return [_walk("softmax_forward", rows, row, operation.inputs, operation.outputs, 2, gpu)]
+
+
+def softmax_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Their gradients: of softmax a product in a tensor of its own before it."""
+    gradient, result = operation.inputs[:2]
+    rows, row = _rows(result, operation.arguments.get("dim", -1))
+    output = operation.outputs[0]
+    if "log" in operation.name:
+        return [_walk("softmax_backward", rows, row, (gradient, result), (output,), 1, gpu)]
+    product = _new(gradient, 1)
+    first = iterate("mul", (gradient, result), product, gpu)
+    return [first, _walk("softmax_backward", rows, row, (product, result), (output,), 0, gpu)]
+
+
+def _walk(
+    name: str,
+    rows: int,
+    row: int,
+    reads: tuple[Operand, ...],
+    writes: tuple[Operand, ...],
+    again: int,
+    gpu: Gpu,
+) -> PricedKernel:
+    """A kernel of softmax; `again`: how often a row that no SM can keep is read once more."""
+    item = reads[0].item_bytes
+    if row <= WARP_ROWS:
+        return gpu.kernel(f"{name}_warp", reads, writes, chain=4, ctas=rows / 8)
+    in_registers = again == 2 and row <= REGISTER_ROWS
+    kept = in_registers or row * item <= SHARED_ROW_BYTES
+    live = min(rows, CTAS_PER_SM * gpu.sms) * row * item * (len(reads) + len(writes))
+    spilled = 0.0 if kept else min(max(live / gpu.cache.capacity_bytes - 1.0, 0.0), 1.0)
+    return gpu.kernel(
+        name,
+        reads,
+        writes,
+        instructions=(SOFTMAX_IN_REGISTERS if in_registers else SOFTMAX if again else VECTORISED) * rows * row,
+        latency_s=ROW_S + ROUND_S * row / 1024,
+        read_again=spilled * again * rows * row * item,
+        overlap=SERIAL,
+    )
+
+
+def layer_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`native_layer_norm` and `_fused_rms_norm`."""
+    source = operation.inputs[0]
+    row = prod(operation.arguments.get("normalized_shape", ())) or source.shape[-1]
+    rows = source.elements // row
+    centred = "rms" not in operation.name
+    waves = max(rows / (NORM_CTAS_PER_SM * gpu.sms), 1.0)
+    return [
+        gpu.kernel(
+            "layer_norm" if centred else "rms_norm",
+            operation.inputs,
+            operation.outputs,
+            instructions=NORM * source.elements,
+            chain=NORM_LOADS * row / 4096 * waves * (1.0 if centred else 0.62),
+            overlap=SERIAL,
+        )
+    ]
+
+
+def layer_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Gradients of a norm: of its input, then of its weights."""
+    gradient, source = operation.inputs[:2]
+    outputs = operation.outputs
+    first = gpu.kernel(
+        "layer_norm_grad_input",
+        operation.inputs,
+        outputs[:1],
+        instructions=NORM_BACKWARD * source.elements,
+        chain=20,
+        overlap=SERIAL,
+    )
+    if len(outputs) < 2:
+        return [first]
+    second = gpu.kernel(
+        "layer_norm_grad_weights",
+        (gradient, source),
+        outputs[1:],
+        instructions=NORM_WEIGHTS_BACKWARD * source.elements,
+        chain=4,
+        overlap=SERIAL,
+    )
+    return [first, second]
+
+
+def nll_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`nll_loss_forward`: one CTA takes a value of each row."""
+    scores, targets = operation.inputs[:2]
+    return [_pick("nll_loss_forward", scores, (targets,), operation.outputs, gpu)]
+
+
+def nll_loss_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Its gradient: zeros, and a value in each row."""
+    output = operation.outputs[0]
+    targets = next(operand for operand in operation.inputs if operand.dtype == "int64")
+    filled = iterate("fill", (), output, gpu)
+    return [filled, _pick("nll_loss_backward", output, (targets,), (), gpu)]
+
+
+def _pick(
+    name: str, scores: Operand, reads: tuple[Operand, ...], writes: tuple[Operand, ...], gpu: Gpu
+) -> PricedKernel:
+    rows = scores.shape[0] if len(scores.shape) > 1 else 1
+    far = scores.bytes > gpu.cache.capacity_bytes
+    waits = gpu.chain_s(LOSS_LOADS * min(rows / 1024, 1.0), far)
+    return gpu.kernel(name, reads, writes, chain=4, latency_s=waits, overlap=OVERLAPPED)
+
+
+def _rows(source: Operand, axis: int) -> tuple[int, int]:
+    row = source.shape[axis] if source.shape else 1
+    return source.elements // max(row, 1), row
+
+
+def _new(like: Operand, number: int) -> Operand:
+    """A tensor that a kernel makes for itself."""
+    return Operand(
+        storage=-number - 1000 * abs(like.storage),
+        storage_bytes=like.elements * like.item_bytes,
+        shape=like.shape,
+        strides=like.strides if like.is_dense else _contiguous(like.shape),
+        dtype=like.dtype,
+    )
+
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))

@@ -1,0 +1,145 @@
+"""What one kernel of torch's takes on a GPU: tensors and units of work in, `PricedKernel` out.
+
+A kernel takes as long as the busiest of HBM or L2, the tensor cores, the issue slots, the chain of its latencies and
+the dispatch of its CTAs, a little more where several are busy: their `overlap`-norm. That is never less than any of
+them, so no kernel beats the bytes that it must move or the FLOP that it must do.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from ..device.device import Device
+from .operation import Operand
+from .priced import PricedKernel, Source
+from .storage_cache import StorageCache
+
+EMPTY_S = 0.93e-6
+"""A kernel with nothing to do, as the profiler sees it [s]. Kind: measured, one H100 and one H200: 0.93 to 0.96 us."""
+MEMSET_S = 0.8e-6
+"""A small memset [s]. Kind: measured, the same: 0.7 to 1.2 us."""
+TURN_FRACTION = 0.955
+"""Of the bandwidth that is left where reads and writes take turns. Kind: fitted, vectorised additions and products of
+268 MB a tensor on one H100 and one H200, which it meets by 3 %; `hbm_mixed_fraction` speaks of Triton's kernels."""
+OVERLAPPED = 6.0
+"""Norm of kernels that load ahead of what they compute. Kind: fitted, GELU of 268 MB on one H100 and one H200."""
+SERIAL = 2.0
+"""Norm of kernels whose threads take an element after the other. Kind: fitted, `elementwise_kernel` on the same."""
+FIRST_MISS_S = 0.4e-6
+"""Until the first load from HBM comes, beyond its latency: translations [s]. Kind: fitted, elementwise kernels of
+65,536 elements on one H100, in L2 and not: 0.4 to 0.6 us apart."""
+LANES = 32
+
+
+class Gpu:
+    """A GPU, and what its L2 holds while operations follow each other.
+
+    Args:
+        device: whose rates count.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.cache = StorageCache(device)
+        self.hbm_bytes_per_s = max(device.hbm_read_bytes_per_s, device.hbm_write_bytes_per_s)
+
+    @property
+    def sms(self) -> int:
+        """Its streaming multiprocessors."""
+        return self.device.sms
+
+    def issue_s(self, instructions: float) -> float:
+        """Time that all SMs take to issue instructions of single threads [s]."""
+        device = self.device
+        return instructions / (device.sms * device.issue_per_cycle * LANES * device.boost_clock_hz)
+
+    def dispatch_s(self, ctas: float) -> float:
+        """Time in which the GPU hands out CTAs [s]."""
+        return ctas * self.device.cta_dispatch_cycles / self.device.boost_clock_hz
+
+    def cycles_s(self, cycles: float) -> float:
+        """Cycles of the SM clock as time [s]."""
+        return cycles / self.device.boost_clock_hz
+
+    def chain_s(self, loads: float, missed: bool) -> float:
+        """Latency of loads that follow each other, from L2 or HBM; the first of HBM's finds its translation [s]."""
+        latency = self.cycles_s(self.device.l2_latency_cycles) + (self.device.hbm_latency_s if missed else 0.0)
+        return loads * latency + (FIRST_MISS_S if missed and loads else 0.0)
+
+    def hbm_s(self, read: float, written: float) -> float:
+        """Time in which HBM moves bytes [s]; a little of one kind costs no turns."""
+        turns = 2.0 * min(read, written) / (read + written) if read + written else 0.0
+        return (read + written) / self.hbm_bytes_per_s / (1.0 - (1.0 - TURN_FRACTION) * min(2.0 * turns, 1.0))
+
+    def kernel(
+        self,
+        name: str,
+        reads: Iterable[Operand],
+        writes: Iterable[Operand],
+        *,
+        source: Source = "bytes",
+        instructions: float = 0.0,
+        ctas: float = 0.0,
+        tensor_s: float = 0.0,
+        chain: float = 0.0,
+        latency_s: float = 0.0,
+        l2_s: float = 0.0,
+        read_again: float = 0.0,
+        hbm_fraction: float = 1.0,
+        overlap: float = OVERLAPPED,
+        note: str = "",
+    ) -> PricedKernel:
+        """A kernel that reads and writes tensors, each byte once.
+
+        Args:
+            instructions: of all threads; ctas: that it launches; tensor_s: that tensor cores are busy [s].
+            chain: loads that wait for each other, one thread after all; latency_s: other waiting [s].
+            l2_s: that L2 is busy beyond moving each byte once [s]; read_again: bytes that HBM sends once more [B].
+            hbm_fraction: of HBM's bandwidth that it reaches.
+            overlap: `OVERLAPPED` or `SERIAL`.
+        """
+        wanted, made = _bytes_of(reads), _bytes_of(writes)
+        missed = written = 0.0
+        for storage, size in wanted.items():
+            sent, evicted = self.cache.read(storage, size)
+            missed, written = missed + sent, written + evicted
+        missed += read_again
+        written += sum(self.cache.write(storage, size) for storage, size in made.items())
+        asked, stored = sum(wanted.values()), sum(made.values())
+        l2 = asked / self.device.l2_bytes_per_s + stored / self.device.l2_write_bytes_per_s + l2_s
+        busy = {
+            "HBM": self.hbm_s(missed, written) / hbm_fraction,
+            "L2": l2,
+            "tensor cores": tensor_s,
+            "instructions": max(self.issue_s(instructions), self.dispatch_s(ctas)),
+            "latency": latency_s + self.chain_s(chain, missed > 0),
+        }
+        memory = max(busy["HBM"], busy["L2"])
+        rest = [busy[key] for key in ("tensor cores", "instructions", "latency")]
+        time = sum(part**overlap for part in (memory, *rest)) ** (1.0 / overlap)
+        bound_by = max(busy, key=lambda key: busy[key]) if time > EMPTY_S else "latency"
+        return PricedKernel(
+            name=name,
+            source=source,
+            time_s=EMPTY_S + time,
+            bound_by=bound_by,
+            hbm_read_bytes=missed,
+            hbm_write_bytes=written,
+            l2_bytes=float(asked + stored),
+            note=note,
+        )
+
+
+def memset(size: float = 0.0, gpu: Gpu | None = None) -> PricedKernel:
+    """A memset that a vendor's kernel brings along; of `size` bytes on a GPU, or of next to nothing."""
+    time = MEMSET_S + (size / gpu.hbm_bytes_per_s if gpu else 0.0)
+    return PricedKernel(name="Memset", source="bytes", time_s=time, bound_by="latency", hbm_write_bytes=size)
+
+
+def _bytes_of(operands: Iterable[Operand]) -> Mapping[int, float]:
+    """Bytes that each storage is asked for: of its distinct views, at most all of it."""
+    views: dict[int, dict[tuple, float]] = {}  # type: ignore[type-arg]
+    sizes: dict[int, int] = {}
+    for operand in operands:
+        view = (operand.offset_bytes, operand.shape, operand.strides)
+        views.setdefault(operand.storage, {})[view] = float(operand.bytes)
+        sizes[operand.storage] = operand.storage_bytes
+    return {storage: min(sum(parts.values()), sizes[storage]) for storage, parts in views.items()}

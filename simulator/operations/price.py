@@ -1,0 +1,111 @@
+"""Operations of a step in, the kernels that they launch and what each takes out.
+
+Each family of operations has a price of its own in `families`; whatever belongs to none is refused: it is given the
+least time that its bytes take, and a reason, and stands outside every total.
+"""
+
+from collections.abc import Callable, Mapping
+
+from ..device.device import Device
+from .families.attention import attention, attention_backward
+from .families.convolution import convolution
+from .families.elementwise import drawn, elementwise
+from .families.foreach import OPTIMIZERS, foreach
+from .families.matmul import matmul
+from .families.movement import cat, embedding_backward, gather, scatter, triangle
+from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SIMPLE
+from .families.reductions import reduction
+from .families.rows import layer_norm, layer_norm_backward, nll_loss, nll_loss_backward, softmax, softmax_backward
+from .gpu import Gpu
+from .operation import Operation, RecordedStep
+from .priced import PricedKernel
+
+Price = Callable[[Operation, Gpu], list[PricedKernel]]
+
+
+def _dropout(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    return [drawn("dropout", operation.inputs, operation.outputs, gpu)]
+
+
+def _arange(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    return [gpu.kernel("arange", (), operation.outputs)]
+
+
+PRICES: Mapping[str, Price] = {
+    **dict.fromkeys(SIMPLE | MATH | MATH_BACKWARD | DRAWN, elementwise),
+    **dict.fromkeys(("mm", "bmm", "addmm", "baddbmm", "linear", "scaled_mm"), matmul),
+    **dict.fromkeys((f"scaled_dot_product_{kind}_attention" for kind in ("cudnn", "flash", "efficient")), attention),
+    **dict.fromkeys(
+        (f"scaled_dot_product_{kind}_attention_backward" for kind in ("cudnn", "flash", "efficient")),
+        attention_backward,
+    ),
+    **dict.fromkeys(REDUCED, reduction),
+    **dict.fromkeys(("softmax", "log_softmax"), softmax),
+    **dict.fromkeys(("softmax_backward_data", "log_softmax_backward_data"), softmax_backward),
+    **dict.fromkeys(("native_layer_norm", "fused_rms_norm"), layer_norm),
+    **dict.fromkeys(("native_layer_norm_backward", "fused_rms_norm_backward"), layer_norm_backward),
+    "nll_loss_forward": nll_loss,
+    "nll_loss_backward": nll_loss_backward,
+    **dict.fromkeys(("cat", "stack"), cat),
+    **dict.fromkeys(("tril", "triu"), triangle),
+    **dict.fromkeys(("embedding", "index", "index_select", "gather"), gather),
+    **dict.fromkeys(("index_put", "index_put_impl", "index_add", "index_copy", "scatter", "scatter_add"), scatter),
+    "embedding_dense_backward": embedding_backward,
+    **dict.fromkeys(("convolution", "cudnn_convolution"), convolution),
+    "native_dropout": _dropout,
+    "arange": _arange,
+}
+"""torch's name, without underscores around it -> its price."""
+
+
+def price_step(
+    step: RecordedStep, device: Device, simulated: Mapping[int, PricedKernel]
+) -> tuple[tuple[PricedKernel, ...], ...]:
+    """The kernels of each operation of a step, in order.
+
+    L2 keeps whole tensors from operation to operation.
+
+    Args:
+        step: as it was recorded.
+        device: whose rates count.
+        simulated: number of a Triton operation in `step.operations` -> its kernel, from machine code.
+    """
+    gpu = Gpu(device)
+    return tuple(
+        _triton(operation, simulated.get(number), gpu) if operation.kind == "triton" else price(operation, gpu)
+        for number, operation in enumerate(step.operations)
+    )
+
+
+def price(operation: Operation, gpu: Gpu) -> tuple[PricedKernel, ...]:
+    """The kernels of one operation of torch; one that is refused where it has no price."""
+    if not any(operand.elements for operand in (*operation.inputs, *operation.outputs)):
+        return ()
+    name = operation.name.strip("_")
+    found = foreach if name.startswith("foreach_") or operation.name in OPTIMIZERS else PRICES.get(name)
+    if found is None:
+        return (
+            refused(operation, gpu, f"torch's operation {operation.name} has no price; its bytes are a lower bound"),
+        )
+    return tuple(found(operation, gpu))
+
+
+def refused(operation: Operation, gpu: Gpu, reason: str) -> PricedKernel:
+    """A kernel without a price: the least that its bytes take. Args: reason: one line."""
+    least = gpu.kernel(operation.name, operation.inputs, operation.outputs, source="refused")
+    size = least.hbm_read_bytes + least.hbm_write_bytes
+    return PricedKernel(
+        name=operation.name,
+        source="refused",
+        time_s=size / gpu.device.hbm_peak_bytes_per_s,
+        bound_by="HBM",
+        hbm_read_bytes=least.hbm_read_bytes,
+        hbm_write_bytes=least.hbm_write_bytes,
+        l2_bytes=least.l2_bytes,
+        reason=reason,
+    )
+
+
+def _triton(operation: Operation, kernel: PricedKernel | None, gpu: Gpu) -> tuple[PricedKernel, ...]:
+    least = refused(operation, gpu, f"Triton kernel {operation.name} was not simulated")
+    return (kernel or least,)

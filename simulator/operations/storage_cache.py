@@ -1,0 +1,85 @@
+"""What L2 holds from one operation to the next: whole storages, the least recently used ones leave first.
+
+Operations touch storages in order; out comes how many bytes of each touch HBM has to move. Writes stay in L2
+until their storage leaves it, as they do on the hardware: no byte is written twice, none is lost.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from ..device.device import Device
+
+HELD_FRACTION = 0.68
+"""Of L2 that keeps storages between operations. Kind: fitted, on one H100, 2026-11-27: sums and products that read the
+same 33.5 MB again find them in its 52.4 MB, copies of as much do not."""
+
+
+@dataclass(slots=True)
+class _Held:
+    readable: float
+    dirty: float
+
+    @property
+    def bytes(self) -> float:
+        return max(self.readable, self.dirty)
+
+
+class StorageCache:
+    """Which storages L2 holds, and how much of them is not yet written to HBM.
+
+    A storage that does not fit sweeps L2, itself included: only what is left unwritten of it stays, unread.
+    One that leaves in part is as good as gone for readers, and still holds what it has not written.
+
+    Args:
+        device: of whose L2 `HELD_FRACTION` holds storages, and `l2_dirty_fraction` writes.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.capacity_bytes = device.l2_bytes * HELD_FRACTION
+        self.dirty_bytes = min(device.l2_bytes * device.l2_dirty_fraction, self.capacity_bytes)
+        self._held: OrderedDict[int, _Held] = OrderedDict()
+
+    @property
+    def unwritten_bytes(self) -> float:
+        """That HBM has yet to be given [B]."""
+        return sum(entry.dirty for entry in self._held.values())
+
+    def read(self, storage: int, size: float) -> tuple[float, float]:
+        """Bytes of `size` that HBM sends, and bytes that it takes in of what had to leave [B]."""
+        entry = self._held.pop(storage, _Held(0.0, 0.0))
+        if size > self.capacity_bytes:
+            return size, entry.dirty + self._make_room(self.capacity_bytes)
+        missing = max(size - entry.readable, 0.0)
+        entry.readable = max(entry.readable, size)
+        return missing, self._put(storage, entry)
+
+    def write(self, storage: int, size: float) -> float:
+        """Bytes that HBM takes in now while `size` are written to a storage [B]."""
+        entry = self._held.pop(storage, _Held(0.0, 0.0))
+        if size <= self.dirty_bytes:
+            return self._put(storage, _Held(max(entry.readable, size), max(entry.dirty, size)))
+        written = entry.dirty + size - self.dirty_bytes + self._make_room(self.capacity_bytes)
+        return written + self._put(storage, _Held(0.0, self.dirty_bytes))
+
+    def _put(self, storage: int, entry: _Held) -> float:
+        written = self._make_room(entry.bytes)
+        self._held[storage] = entry
+        for held in self._held.values():
+            over = min(max(self.unwritten_bytes - self.dirty_bytes, 0.0), held.dirty)
+            held.dirty -= over
+            written += over
+        return written
+
+    def _make_room(self, size: float) -> float:
+        """Take from the oldest until `size` bytes fit; what they had not written is written, as far as it leaves."""
+        over = sum(entry.bytes for entry in self._held.values()) + size - self.capacity_bytes
+        written = 0.0
+        while self._held and over > 0.0:
+            oldest, entry = next(iter(self._held.items()))
+            over -= entry.bytes - entry.dirty
+            entry.readable, leaving = 0.0, min(max(over, 0.0), entry.dirty)
+            entry.dirty -= leaving
+            over, written = over - leaving, written + leaving
+            if not entry.dirty:
+                del self._held[oldest]
+        return written
