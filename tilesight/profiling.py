@@ -75,8 +75,8 @@ class Asked:
 
 
 def profile(
-    function: str,
-    *,
+    function: str | Callable[..., Any],
+    *arguments: Any,
     device: Device | str = "h200",
     mode: Mode = "auto",
     train: bool = False,
@@ -87,7 +87,8 @@ def profile(
     """Say what a function of PyTorch takes on a GPU, kernel by kernel.
 
     Args:
-        function: `file.py:function` or `package.module:function`, which takes no arguments.
+        function: a function or module, or `file.py:function` or `package.module:function`, as the command has it.
+        arguments: that a function or module is called with: tensors without data, such as those of `device="meta"`.
         device: a name, a path to a TOML file, or the device itself.
         mode: `auto`: as the code has it; `eager`, or `compiled` by torch.compile.
         train: whether the backward pass of what it returns, and its optimizer, run too.
@@ -109,10 +110,24 @@ def profile(
             raise ValueError(f"{what} = {shown(given)}: must be one of {', '.join(allowed)}")
     if reason := why_not():
         raise RuntimeError(reason)
+    subject = function if isinstance(function, str) else _name(function)
+    if arguments and isinstance(function, str):
+        raise ValueError(f"{function}: takes no arguments here: `inputs()` of its file makes what it is given")
     asked = Asked(mode=mode, train=train, queue=queue)
-    return profiled(
-        recorded(function, gpu, name, asked), gpu, name, asked, Predicting(limit_s=time_limit_s, workers=workers)
-    )
+    step = recorded(function, gpu, name, asked) if isinstance(function, str) else live(function, arguments, gpu, asked)
+    return profiled(step, gpu, name, asked, Predicting(limit_s=time_limit_s, workers=workers), subject)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """What people call a function or a module."""
+    return str(getattr(function, "__qualname__", type(function).__name__))
+
+
+def live(function: Callable[..., Any], arguments: Sequence[Any], device: Device, asked: Asked) -> "Recorded":
+    """What a function or module does that is loaded here. Raises: as `kernels.pytorch.live`."""
+    from .kernels.pytorch.live import record_live
+
+    return record_live(function, arguments, device, mode=asked.mode, train=asked.train, options=asked.options)
 
 
 def recorded(target: str, device: Device, name: str, asked: Asked) -> "Recorded":

@@ -20,13 +20,19 @@ from .hooks import replace
 from .recorder import Recorder
 from .storages import Storages, is_real
 
+INDICES = (torch.int32, torch.int64)
+
 
 class TritonLaunches:
-    """Takes down launches among the operations of a recorder. `captures`: of all configurations, in order."""
+    """Takes down launches among the operations of a recorder. `captures`: of all configurations, in order.
 
-    def __init__(self, recorder: Recorder) -> None:
+    Args:
+        draws: whether index tensors without values get random ones.
+    """
+
+    def __init__(self, recorder: Recorder, draws: bool = False) -> None:
         self.captures: list[Capture] = []
-        self._recorder = recorder
+        self._recorder, self._draws = recorder, draws
         self._described = _Described(recorder.storages)
         self._users = LaunchRecorder(described=self._described.tensor)
         self._depth = 0
@@ -48,6 +54,8 @@ class TritonLaunches:
                 raise lacking(f"{heuristics}.{name}")
 
         def run(tuner: Any, *args: Any, stream: Any = None, **_: Any) -> None:
+            if self._draws and self._recorder.is_on:
+                self._draw(tuner, args)
             captures = [self._of_inductor(tuner, config, args, triton_heuristics) for config in tuner.configs]
             self._add(captures, tuner.fn, args)
 
@@ -99,6 +107,20 @@ class TritonLaunches:
             ),
         )
 
+    def _draw(self, tuner: Any, args: Any) -> None:
+        """Give random values to index tensors that a launch of Inductor's reads, and that have none."""
+        recorder = self._recorder
+        place = recorder.places.here(backward=True)
+        read = set(tuner.fn.arg_names) - stored_parameters(tuner.fn)
+        names = [name for name in tuner.fn.arg_names if name not in tuner.configs[0].kwargs]
+        for name, tensor in zip(names, args, strict=False):
+            if not (place.indexed and name in read and isinstance(tensor, torch.Tensor) and tensor.dtype in INDICES):
+                continue
+            if recorder.storages.values(tensor) is None:
+                recorder.storages.draw(tensor, place.indexed)
+                where = f" ({place.where})" if place.where else ""
+                recorder.notes[f"indices without values are drawn from 0 to {place.indexed - 1:,}{where}"] = None
+
     def _add(self, captures: list[Capture], function: Any, args: Any) -> None:
         recorder = self._recorder
         if not recorder.is_on:
@@ -112,7 +134,7 @@ class TritonLaunches:
         operands = {name: _operand(tensor) for name, tensor in given.items()}
         for tensor in tensors:
             if names.get(recorder.storages.number(tensor), set()) & stored:
-                recorder.storages.forget(tensor)
+                recorder.storages.forget(tensor, f"written by kernel {captures[0].name}, which does not run")
         place = recorder.places.here(recorder.phase == "backward")
         first = len(self.captures)
         self.captures += captures
@@ -169,7 +191,7 @@ class _Described:
             strides=tuple(map(int, strides)),
             dtype=tensor.dtype,
             values=values,
-            origin="",
+            origin="" if values is not None else self._storages.origin(tensor),
         )
 
 

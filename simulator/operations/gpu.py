@@ -109,13 +109,14 @@ class Gpu:
             "HBM": self.hbm_s(missed, written) / hbm_fraction,
             "L2": l2,
             "tensor cores": tensor_s,
-            "instructions": max(self.issue_s(instructions), self.dispatch_s(ctas)),
+            "instructions": self.issue_s(instructions),
             "latency": latency_s + self.chain_s(chain, missed > 0),
         }
         memory = max(busy["HBM"], busy["L2"])
         rest = [busy[key] for key in ("tensor cores", "instructions", "latency")]
-        time = sum(part**overlap for part in (memory, *rest)) ** (1.0 / overlap)
-        bound_by = max(busy, key=lambda key: busy[key]) if time > EMPTY_S else "latency"
+        dispatch = self.dispatch_s(ctas)
+        time = max(sum(part**overlap for part in (memory, *rest)) ** (1.0 / overlap), dispatch)
+        bound_by = "latency" if time in (min(time, EMPTY_S), dispatch) else max(busy, key=lambda key: busy[key])
         return PricedKernel(
             name=name,
             source=source,

@@ -1,8 +1,8 @@
 """Kernels of a step in groups: by module, operation, kernel, source or phase; layers that are alike count as one."""
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
 
@@ -14,6 +14,24 @@ KEYS: tuple[Key, ...] = ("module", "op", "kernel", "source", "phase")
 NO_MODULE = "(no module)"
 NUMBERED = re.compile(r"_\d+$")
 """What Inductor ends the names of its kernels with: a count, of which like kernels of two layers may have two."""
+ALIKE = 0.5
+"""Share of the modules that run below two layers, which have to be the same."""
+VIEWS = frozenset(
+    {
+        "view",
+        "_unsafe_view",
+        "reshape",
+        "permute",
+        "transpose",
+        "t",
+        "expand",
+        "unsqueeze",
+        "squeeze",
+        "slice",
+        "select",
+    }
+)
+"""Operations that move nothing, which fused kernels hold beside others."""
 
 
 class Row(Protocol):
@@ -118,14 +136,16 @@ def named(row: Row, key: Key, module: str) -> str:
 
 def operation_text(operation: Operation) -> str:
     """An operation of torch by its name; a Triton kernel by the operations that it holds, e.g. `add + gelu`."""
-    return " + ".join(operation.parts) or operation.name
+    parts = [part for part in operation.parts if part not in VIEWS]
+    return " + ".join(parts or operation.parts) or operation.name
 
 
 def joined_modules(rows: Sequence[Row]) -> list[str]:
-    """The module of each row, with a star for the number of layers that do the same.
+    """The module of each row, with a star for the number of layers that are alike.
 
-    `layers.0.mlp` and `layers.1.mlp` are `layers.*.mlp` where all operations below `layers.0` and `layers.1` are the
-    same in the same order; the parts of a sequence that do different things keep their numbers.
+    `layers.0.mlp` and `layers.1.mlp` are `layers.*.mlp` where mostly the same modules run below `layers.0` and
+    `layers.1`: what a compiler joins across layers makes the first and the last differ. Where nothing is below them, as
+    in a sequence of linear layers, they are alike where they do the same.
     """
     paths = [row.operation.module.split(".") for row in rows]
     doing = [
@@ -133,15 +153,29 @@ def joined_modules(rows: Sequence[Row]) -> list[str]:
         for row in rows
     ]
     for depth in range(max(map(len, paths), default=0)):
-        below: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        lists: dict[tuple[str, ...], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for place, path in enumerate(paths):
             if len(path) > depth and path[depth].isdecimal():
-                below[tuple(path[: depth + 1])].append(place)
-        alike: dict[Any, list[tuple[str, ...]]] = defaultdict(list)
-        for prefix, places in below.items():
-            does = tuple((tuple(paths[place][depth + 1 :]), doing[place]) for place in places)
-            alike[prefix[:-1], does].append(prefix)
-        for prefixes in alike.values():
-            for place in [place for prefix in prefixes if len(prefixes) > 1 for place in below[prefix]]:
+                lists[tuple(path[:depth])][path[depth]].append(place)
+        for layers in lists.values():
+            below = {number: {tuple(paths[place][depth + 1 :]) for place in layers[number]} for number in layers}
+            if any(names != {()} for names in below.values()):
+                alike = _alike(below)
+            else:
+                alike = _same({number: tuple(doing[place] for place in layers[number]) for number in layers})
+            for place in [place for number in alike for place in layers[number]]:
                 paths[place][depth] = "*"
     return [".".join(path) for path in paths]
+
+
+def _alike(below: Mapping[str, Set[tuple[str, ...]]]) -> list[str]:
+    """Layers below which mostly the same modules run as below most of them; none, where that is one alone."""
+    usual, _ = Counter(map(frozenset, below.values())).most_common(1)[0]
+    alike = [number for number, names in below.items() if len(names & usual) > ALIKE * len(names | usual)]
+    return alike if len(alike) > 1 else []
+
+
+def _same(does: Mapping[str, tuple[Any, ...]]) -> list[str]:
+    """Layers that do what another one does."""
+    counts = Counter(does.values())
+    return [number for number in does if counts[does[number]] > 1]

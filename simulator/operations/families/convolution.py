@@ -7,8 +7,10 @@ from ..gpu import SERIAL, Gpu
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .issue_slots import REORDERED, REORDERED_WEIGHTS
-from .matmul import Product, multiplied
+from .matmul import Product, Tiles, multiplied
 
+TILES: Tiles = tuple((tall, wide) for tall in (64, 128, 256) for wide in (64, 128) if wide <= tall)
+"""Tiles of cuDNN's implicit products, by their names."""
 GUESSED = "an implicit matrix product is assumed; cuDNN may choose another algorithm"
 SHORT = 32
 """Pixels of a plane that is turned slowly, such as those of weights."""
@@ -42,7 +44,7 @@ def convolution(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     made = output
     if not _channels_last(output):
         made = replace(output, storage=-3 - 1000 * output.storage, offset_bytes=0)
-    main = multiplied(product, tuple(operands), (made,), gpu, name="convolution")
+    main = multiplied(product, tuple(operands), (made,), gpu, name="convolution", tiles=TILES)
     kernels += [replace(kernel, note=kernel.note or GUESSED) for kernel in main]
     if made is not output:
         kernels.append(_reordered("nhwc_to_nchw", made, output, gpu))

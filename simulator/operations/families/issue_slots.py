@@ -27,12 +27,15 @@ SOFTMAX_IN_REGISTERS = 105.0
 """Of `cunn_SoftMaxForwardReg`."""
 SOFTMAX = 58.0
 """Of `cunn_SoftMaxForward`, in shared memory or not, and its gradient."""
-NORM = 50.0
-"""Of `vectorized_layer_norm_kernel`."""
+NORM = 44.0
+"""Of `vectorized_layer_norm_kernel`; of RMS norms, which need no mean, RMS_NORM."""
+RMS_NORM = 30.0
 NORM_BACKWARD = 72.0
 """Of `layer_norm_grad_input_kernel_vectorized`."""
 NORM_WEIGHTS_BACKWARD = 46.0
 """Of `GammaBetaBackwardCUDAKernelTemplate`."""
+BATCH_NORM = 70.0
+"""Of products with factors of channels, in group and batch norms."""
 REORDERED = 50.0
 """Of cuDNN's transposes between NCHW and NHWC; of weights, REORDERED_WEIGHTS."""
 REORDERED_WEIGHTS = 175.0

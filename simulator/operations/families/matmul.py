@@ -12,13 +12,22 @@ from ..gpu import Gpu, memset
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 
-TALL = (64, 128, 192, 256, 320, 384, 512)
-WIDE = (8, 16, 32, 64, 96, 112, 128, 160, 192, 200, 256)
+Tiles = tuple[tuple[int, int], ...]
 LARGEST_TILE = 320 * 128
 """Elements of a tile: accumulators of two warp groups fill the registers (names of nvjet's kernels)."""
+TILES: Tiles = (
+    *(
+        (tall, wide)
+        for tall in (64, 128, 192, 256, 320, 384)
+        for wide in (8, 16, 32, 64, 96, 112, 128, 160, 192, 200, 256)
+        if tall * wide <= LARGEST_TILE
+    ),
+    (512, 64),
+)
+"""Tiles of nvjet's kernels, by their names: longer side, shorter side."""
 TILE_S = 0.4e-6
 """Between a tile and the next [s]. Kind: fitted, products with K = 64 and 4,096 on one H100 and one H200."""
-TILED = 2.5
+TILED = 3.0
 """Norm of products, which load ahead but begin and end each tile. Kind: fitted, the same."""
 STREAM_FRACTION = 0.93
 """Of HBM's bandwidth that products reach. Kind: fitted, 1 and 8 rows times 1 GB of weights on one H100."""
@@ -86,12 +95,18 @@ def is_aligned(matrix: Operand) -> bool:
 
 
 def multiplied(
-    product: Product, reads: tuple[Operand, ...], writes: tuple[Operand, ...], gpu: Gpu, *, name: str = "gemm"
+    product: Product,
+    reads: tuple[Operand, ...],
+    writes: tuple[Operand, ...],
+    gpu: Gpu,
+    *,
+    name: str = "gemm",
+    tiles: Tiles = TILES,
 ) -> list[PricedKernel]:
     """The kernels of a product: a memset where tiles are handed out one by one, the product, a sum of splits."""
     text = f"{name} {product.m}x{product.n}x{product.k}" + (f" x{product.batch}" if product.batch > 1 else "")
     rate, note = _rate(product, gpu)
-    time, ctas, tile = _fastest(product, rate, gpu)
+    time, ctas = _fastest(product, rate, gpu, tiles)
     splits = 1
     long, short = max(product.m, product.n), min(product.m, product.n)
     few = product.batch * ceil(long / 64) * ceil(short / 64)
@@ -134,24 +149,18 @@ def _rate(product: Product, gpu: Gpu) -> tuple[float, str]:
     return SIMT_FRACTION * 2 * device.fma_per_cycle * device.boost_clock_hz, f"{product.dtype} without tensor cores"
 
 
-def _fastest(product: Product, rate: float, gpu: Gpu) -> tuple[float, int, tuple[int, int]]:
-    """Time, CTAs and tile of the fastest of all tiles."""
-    best, long, short = (inf, 1, (64, 64)), max(product.m, product.n), min(product.m, product.n)
-    for tall in TALL:
-        for wide in WIDE:
-            if (
-                tall * wide > LARGEST_TILE
-                or (tall == 512 and wide != 64)
-                or (wide > 16 and wide >= 2 * short)
-                or (tall > 64 and tall >= 2 * long)
-            ):
-                continue
-            for rows, columns in {(tall, wide), (wide, tall)}:
-                ctas = product.batch * ceil(product.m / rows) * ceil(product.n / columns)
-                time = _waves(ctas, gpu) * (_tile_s((tall, wide), product.k, product, rate, gpu) + TILE_S)
-                if time < best[0]:
-                    best = time, ctas, (tall, wide)
-    return best
+def _fastest(product: Product, rate: float, gpu: Gpu, tiles: Tiles) -> tuple[float, int]:
+    """Time and CTAs of the fastest of all tiles."""
+    long, short = max(product.m, product.n), min(product.m, product.n)
+    tried = [(inf, 1)]
+    for tall, wide in tiles:
+        if (wide > 16 and wide >= 2 * short) or (tall > 64 and tall >= 2 * long):
+            continue
+        for rows, columns in {(tall, wide), (wide, tall)}:
+            ctas = product.batch * ceil(product.m / rows) * ceil(product.n / columns)
+            time = _waves(ctas, gpu) * (_tile_s((tall, wide), product.k, product, rate, gpu) + TILE_S)
+            tried.append((time, ctas))
+    return min(tried)
 
 
 def _waves(ctas: int, gpu: Gpu) -> int:

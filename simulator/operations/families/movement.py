@@ -8,12 +8,10 @@ from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
 from .issue_slots import ADDED, CAT, INDEXED, SCATTERED, TRIANGLE
+from .ordering import radix_sorted
 
 SMALL_INDEX = 3072
 """Most indices that an embedding's gradient adds without sorting them (`embedding_dense_backward_cuda`)."""
-SORT_PASS_S = 5.1e-6
-"""A pass of cub's radix sort over few keys [s]. Kind: measured, 4,096 and 8,192 keys on one H100."""
-
 SCATTERED_LOADS = 8
 """Elements that a thread gathers one after the other (`_scatter_gather_elementwise_kernel<128, 8>`)."""
 
@@ -93,7 +91,9 @@ def embedding_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         return [filled, add]
     sums = replace(gradient, storage=-gradient.storage - 1, dtype="float32", storage_bytes=4 * gradient.elements)
     return [
-        *_sorted(indices, gpu),
+        gpu.kernel("arange", (), (indices,)),
+        memset(),
+        *radix_sorted(indices, gpu),
         filled,
         *(gpu.kernel(name, (indices,), (), chain=2) for name in ("compact_init", "unique_by_key", "partials")),
         *(gpu.kernel(name, (), (), chain=2) for name in ("scan_init", "scan", "count_partials", "partial_offsets")),
@@ -102,13 +102,22 @@ def embedding_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def _sorted(keys: Operand, gpu: Gpu) -> list[PricedKernel]:
-    """Kernels of cub's radix sort: eight bits of the keys a pass."""
-    kernels = [gpu.kernel("arange", (), (keys,)), memset(), memset()]
-    kernels += [gpu.kernel("radix_histogram", (keys,), (), chain=15), gpu.kernel("radix_sums", (), (), chain=3)]
-    for _ in range(keys.item_bytes):
-        kernels += [memset(), gpu.kernel("radix_sort", (keys,), (keys,), latency_s=SORT_PASS_S)]
-    return kernels
+def placed(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`constant_pad_nd`, gradients of slices: an output is filled, and a part of it copied to."""
+    source, output = operation.inputs[0], operation.outputs[0]
+    filled = iterate("fill", (), output, gpu)
+    part = _part(output, min(source.elements * output.item_bytes, output.bytes))
+    return [filled, _strided((source,), part, source.elements, gpu)]
+
+
+def spread(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`repeat`, `flip`, `roll`, up-sampling: every element of the output is looked up by index arithmetic."""
+    output = operation.outputs[0]
+    return [_strided(operation.inputs[:1], output, output.elements, gpu)]
+
+
+def _strided(reads: tuple[Operand, ...], output: Operand, elements: int, gpu: Gpu) -> PricedKernel:
+    return gpu.kernel("elementwise", reads, (output,), instructions=INDEXED * elements, chain=8, overlap=SERIAL)
 
 
 def _part(whole: Operand, size: int) -> Operand:

@@ -1,4 +1,4 @@
-"""Kernels that walk rows: softmax, norms, losses, forward and backward.
+"""Kernels that walk rows of scores: softmax and the loss, forward and backward.
 
 A CTA takes a row (of a short one a warp, at the pace of HBM): it loads it, agrees on sums, and writes it, so many rows
 at a time as fit the SMs.
@@ -10,14 +10,7 @@ from ..gpu import OVERLAPPED, SERIAL, Gpu
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
-from .issue_slots import (
-    NORM,
-    NORM_BACKWARD,
-    NORM_WEIGHTS_BACKWARD,
-    SOFTMAX,
-    SOFTMAX_IN_REGISTERS,
-    VECTORISED,
-)
+from .issue_slots import SOFTMAX, SOFTMAX_IN_REGISTERS, VECTORISED
 
 CTAS_PER_SM = 2
 """Of `cunn_SoftMaxForward`: 1,024 threads each."""
@@ -30,10 +23,6 @@ REGISTER_ROWS = 9 * 1024
 SHARED_ROW_BYTES = 48 << 10
 WARP_ROWS = 1024
 """Longest row that a warp takes in softmax (`dispatch_softmax_forward`)."""
-NORM_LOADS = 36
-"""Latencies that a row of 4,096 elements takes a CTA of 128 threads; RMS norms, without a mean, 0.62 of it. Kind:
-fitted, layer norms of 16 and 512 rows on one H100."""
-NORM_CTAS_PER_SM = 16
 LOSS_LOADS = 48
 """Latencies of `nll_loss` in its one CTA, up to 1,024 rows a turn. Kind: fitted, 32 to 8,192 rows on one H100."""
 
@@ -83,50 +72,6 @@ def _walk(
         read_again=spilled * again * rows * row * item,
         overlap=SERIAL,
     )
-
-
-def layer_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`native_layer_norm` and `_fused_rms_norm`."""
-    source = operation.inputs[0]
-    row = prod(operation.arguments.get("normalized_shape", ())) or source.shape[-1]
-    rows = source.elements // row
-    centred = "rms" not in operation.name
-    waves = max(rows / (NORM_CTAS_PER_SM * gpu.sms), 1.0)
-    return [
-        gpu.kernel(
-            "layer_norm" if centred else "rms_norm",
-            operation.inputs,
-            operation.outputs,
-            instructions=NORM * source.elements,
-            chain=NORM_LOADS * row / 4096 * waves * (1.0 if centred else 0.62),
-            overlap=SERIAL,
-        )
-    ]
-
-
-def layer_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """Gradients of a norm: of its input, then of its weights."""
-    gradient, source = operation.inputs[:2]
-    outputs = operation.outputs
-    first = gpu.kernel(
-        "layer_norm_grad_input",
-        operation.inputs,
-        outputs[:1],
-        instructions=NORM_BACKWARD * source.elements,
-        chain=20,
-        overlap=SERIAL,
-    )
-    if len(outputs) < 2:
-        return [first]
-    second = gpu.kernel(
-        "layer_norm_grad_weights",
-        (gradient, source),
-        outputs[1:],
-        instructions=NORM_WEIGHTS_BACKWARD * source.elements,
-        chain=4,
-        overlap=SERIAL,
-    )
-    return [first, second]
 
 
 def nll_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

@@ -5,8 +5,9 @@ from typing import Any
 
 from ... import units
 from ...display.render import Column, percent, plural, table, times
-from ...operations.groups import time_of
+from ...operations.groups import operation_text, time_of
 from ...operations.profile import SCHEMA, Profile
+from .text import kernel_text
 
 MOST_FUSED = 8
 """Fused kernels that are named, the longest first."""
@@ -76,15 +77,11 @@ def fused_columns(profile: Profile) -> list[Column]:
     if not longest:
         return []
     return [
-        Column(title="kernel", cells=[_begin(rows[0].kernel.name) for rows in longest], left=True),
+        Column(title="kernel", cells=[kernel_text(rows[0].kernel.name) for rows in longest], left=True),
         Column(title="runs", cells=[f"x {len(rows)}" for rows in longest]),
         Column(title="time", cells=[units.duration(sum(row.time_s for row in rows)) for rows in longest]),
-        Column(title="operations in it", cells=[" + ".join(rows[0].operation.parts) for rows in longest], left=True),
+        Column(title="operations in it", cells=[operation_text(rows[0].operation) for rows in longest], left=True),
     ]
-
-
-def _begin(name: str) -> str:
-    return name if len(name) <= 32 else f"{name[:29]}..."
 
 
 def devices_text(profiles: Sequence[Profile], width: int, color: bool = False) -> str:

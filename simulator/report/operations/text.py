@@ -1,5 +1,6 @@
 """A profile for people: what is missing, the total and where it is from, the longest kernels, and what is unlucky."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
@@ -12,8 +13,10 @@ from ...operations.unlucky.hint import Hint
 
 MOST_REASONS = 3
 """Kinds of refused kernels that the first line names."""
-LONGEST_NAME = 44
-"""Characters of an operation or kernel that a table shows: Inductor's names hold all that they fuse."""
+LONGEST_NAME = 40
+"""Characters of an operation that a table shows: fused kernels hold many."""
+FUSED = re.compile(r"(triton_[a-z]+)_.*(_\d+)")
+"""Inductor's names hold all that a kernel fuses, between its kind and its number."""
 
 
 def profile_text(profile: Profile, width: int, color: bool, by: Key | None, top: int) -> str:
@@ -95,7 +98,7 @@ def kernel_table(profile: Profile, top: int) -> tuple[list[Column], str]:
     columns = [
         *([_left("module", [key[0] or NO_MODULE for key in keys])] if any(key[0] for key in keys) else []),
         _left("operation", [_short(key[1]) for key in keys]),
-        _left("kernel", [_short(key[2]) for key in keys], rank=3),
+        _left("kernel", [kernel_text(key[2]) for key in keys], rank=2),
         _left("source", [key[3] for key in keys]),
         *([_left("phase", [key[4] for key in keys], rank=1)] if len({key[4] for key, _ in groups}) > 1 else []),
         *figure_columns(figures),
@@ -123,7 +126,7 @@ def figure_columns(groups: Sequence[Group]) -> list[Column]:
             title="time", cells=["no price" if _unpriced(group) else units.duration(group.time_s) for group in groups]
         ),
         Column(title="share", cells=["-" if _unpriced(group) else percent(group.share) for group in groups]),
-        Column(title="HBM", cells=[units.traffic(group.hbm_bytes) for group in groups], rank=2),
+        Column(title="HBM", cells=[units.traffic(group.hbm_bytes) for group in groups], rank=3),
         _left("bound by", [group.bound_by or "-" for group in groups]),
     ]
 
@@ -134,6 +137,11 @@ def _unpriced(group: Group) -> bool:
 
 def _left(title: str, cells: Sequence[str], rank: int = 0) -> Column:
     return Column(title=title, cells=cells, rank=rank, left=True)
+
+
+def kernel_text(name: str) -> str:
+    """A kernel's name, e.g. `triton_poi_3` of `triton_poi_fused_add_gelu_3`."""
+    return _short(FUSED.sub(r"\1\2", name))
 
 
 def _short(name: str) -> str:

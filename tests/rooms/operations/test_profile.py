@@ -48,6 +48,18 @@ def test_parts_of_a_sequence_are_no_layers() -> None:
     assert names == {"layers.*.mlp.*", "layers.*.mlp.1"}
 
 
+def test_layers_that_a_compiler_has_joined_at_their_ends_are_layers() -> None:
+    """The first norm is by itself, the others are in the kernel before; a layer of other modules keeps its number."""
+    below = [("norm", "up", "down")] + [("up", "down")] * 3 + [("experts", "router")]
+    modules = [f"layers.{layer}.{name}" for layer, names in enumerate(below) for name in names]
+    operations = [torch_operation(module.rpartition(".")[2], module=module) for module in modules]
+    joined = {group.name: group.modules for group in profiled(operations, [[kernel(1e-6)]] * len(modules)).by("module")}
+    assert joined == {
+        **{"layers.*.up": 4, "layers.*.down": 4, "layers.*.norm": 1},
+        **{"layers.4.experts": 1, "layers.4.router": 1},
+    }
+
+
 def test_an_unknown_grouping_is_one_line(layers: Profile) -> None:
     """With what there is."""
     with pytest.raises(ValueError, match=r"^by = 'layer': must be one of module, op, kernel, source, phase$"):
