@@ -95,6 +95,7 @@ def _answer(stack: ExitStack, device: Device, properties: Any, notes: dict[str, 
         "mem_get_info": lambda *_, **__: (device.hbm_bytes, device.hbm_bytes),
         "get_rng_state": lambda *_, **__: torch.empty(16, dtype=torch.uint8),
         "set_rng_state": lambda *_, **__: None,
+        "is_current_stream_capturing": lambda: False,
         "_exchange_device": lambda *_: 0,
         "_maybe_exchange_device": lambda *_: 0,
     }
@@ -108,6 +109,8 @@ def _answer(stack: ExitStack, device: Device, properties: Any, notes: dict[str, 
     replace(stack, "torch._C:_cuda_getDefaultStream", lambda *_: (0, 0, 1), is_new=True)
     # It is `not is_available()`, which is false here: yet there is no device to initialise.
     replace(stack, "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init", property(lambda _: True))
+    # It makes a tensor on the device, as if there was one, so that a backward pass finds a context.
+    replace(stack, "torch._subclasses.fake_tensor:init_gpu_context", lambda _: None)
     # Modules of fake tensors could not be moved: something refers to these weakly.
     replace(stack, "torch.utils:weakref", SimpleNamespace(getweakrefs=lambda _: []))
 
