@@ -24,7 +24,7 @@ MOST_ON_CPU = 1 << 22
 NO_KERNEL = frozenset({
     "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "detach", "alias",
     "lift", "lift_fresh", "set_", "resize_", "_reshape_alias", "record_stream", "is_same_size", "detach_", "set_data",
-    "_has_compatible_shallow_copy_type", "is_pinned", "_pin_memory", "sym_size", "sym_stride", "sym_numel",
+    "_has_compatible_shallow_copy_type", "sym_size", "sym_stride", "sym_numel",
 })  # fmt: skip
 """Operations that launch nothing, beside views."""
 FILLS = frozenset({
@@ -33,6 +33,8 @@ FILLS = frozenset({
     "uniform_", "zero_", "fill_", "random_", "bernoulli_", "_to_copy",
 })  # fmt: skip
 """Operations that make inputs and parameters, or fill them."""
+PINS = frozenset({"is_pinned", "pin_memory", "_pin_memory"})
+COMPARED = frozenset({"equal", "allclose"})
 PLAIN = (bool, int, float, str)
 
 
@@ -73,6 +75,10 @@ class Recorder(TorchDispatchMode):
         given = tensors_in((args, options))
         if name == "_local_scalar_dense":
             return self._read(args[0])
+        if name in PINS:
+            return False if name == "is_pinned" else args[0]
+        if "generator" in options:
+            options["generator"] = None  # one of the CPU: there is no other
         if _is_of_cpu(name, given, args, options):
             with _disable_current_modes():
                 return function(*args, **options)
@@ -83,7 +89,7 @@ class Recorder(TorchDispatchMode):
         try:
             result = function(*args, **options)
         except (DynamicOutputShapeException, DataDependentOutputException):
-            result = self._shaped(name, values)
+            result = self._depending(name, values)
         made = tensors_in(result)
         launches = not (name in NO_KERNEL or getattr(function, "is_view", False) or str(function).startswith("prim."))
         if schema is not None and launches:
@@ -186,8 +192,11 @@ class Recorder(TorchDispatchMode):
             if _is_on_device(tensor) and self.storages.values(tensor) is None:
                 self.storages.keep(tensor, known)
 
-    def _shaped(self, name: str, values: Any) -> Any:
-        """Results whose shapes depend on values."""
+    def _depending(self, name: str, values: Any) -> Any:
+        """Results that are known by values alone."""
+        if values is None and name in COMPARED:
+            self.notes[f"{name} of tensors without values is guessed to be true"] = None
+            return True
         if values is None:
             where = self.places.here().where
             raise DependsOnData(

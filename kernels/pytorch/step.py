@@ -32,7 +32,7 @@ class Session:
     ) -> None:
         self._recorder, self._launches, self._mode, self._training = recorder, launches, mode, training
         self._hook_compiler = hook_compiler
-        self._asked_to_compile = False
+        self._asked_to_compile = self._is_given = False
 
     @property
     def storages(self) -> Storages:
@@ -57,7 +57,7 @@ class Session:
         Returns:
             What the function returns.
         """
-        recorder = self._recorder
+        recorder, self._is_given = self._recorder, bool(args or options)
         for leaf in tree_leaves((args, options)):
             if isinstance(leaf, torch.nn.Module):
                 recorder.places.know(leaf)
@@ -80,7 +80,7 @@ class Session:
         if self._asked_to_compile:
             compiled = compiled or _graphs() > 0
             self._note_compiler()
-        if recorder.inits:
+        if recorder.inits and not self._is_given:
             recorder.notes[
                 f"{recorder.inits} operations that fill new tensors come first and count: let a function `inputs` of "
                 "the same file make what the step is given"

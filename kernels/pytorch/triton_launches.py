@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITFunction
 
-from ...simulator.operations.operation import Operation
+from ...simulator.operations.operation import Operand, Operation
 from ..capture.recorded import Capture, RecordedTensor
 from ..capture.recording import Recorder as LaunchRecorder
 from ..capture.stores import stored_parameters
@@ -20,6 +20,8 @@ from .hooks import replace
 from .recorder import Recorder
 from .storages import Storages, is_real
 
+INDUCTORS = "triton_"
+"""What names of kernels begin with that Inductor writes."""
 INDICES = (torch.int32, torch.int64)
 
 
@@ -82,7 +84,8 @@ class TritonLaunches:
     def _of_inductor(self, tuner: Any, config: Any, args: Any, heuristics: Any) -> Capture:
         """One candidate configuration of a launch."""
         constants = dict(heuristics.config_to_dict(config))
-        names = [name for name in tuner.fn.arg_names if name not in config.kwargs]
+        fixed = _fixed(tuner) | config.kwargs
+        names = [name for name in tuner.fn.arg_names if name not in fixed]
         extra = tuple(tuner.inductor_meta.get("extra_launcher_args") or ())
         given = dict(zip(names, args[: len(args) - len(extra)], strict=False))
         numbers = {name: value for name, value in given.items() if not isinstance(value, torch.Tensor)}
@@ -94,7 +97,7 @@ class TritonLaunches:
             for name, value in given.items()
             if isinstance(value, torch.Tensor)
         }
-        arguments = {name: value for name, value in {**given, **config.kwargs}.items() if name not in tensors}
+        arguments = {name: value for name, value in {**given, **fixed}.items() if name not in tensors}
         return Capture(
             function=tuner.fn,
             grid=(x, y, z),
@@ -112,7 +115,8 @@ class TritonLaunches:
         recorder = self._recorder
         place = recorder.places.here(backward=True)
         read = set(tuner.fn.arg_names) - stored_parameters(tuner.fn)
-        names = [name for name in tuner.fn.arg_names if name not in tuner.configs[0].kwargs]
+        fixed = _fixed(tuner) | tuner.configs[0].kwargs
+        names = [name for name in tuner.fn.arg_names if name not in fixed]
         for name, tensor in zip(names, args, strict=False):
             if not (place.indexed and name in read and isinstance(tensor, torch.Tensor) and tensor.dtype in INDICES):
                 continue
@@ -146,7 +150,7 @@ class TritonLaunches:
                 outputs=tuple(operand for name, operand in operands.items() if name in stored),
                 module=place.module,
                 where=place.where,
-                parts=place.parts,
+                parts=place.parts if captures[0].name.startswith(INDUCTORS) else (),
                 phase=recorder.phase,
                 calls=tuple(range(first, first + len(captures))),
                 live_bytes=recorder.storages.live_bytes,
@@ -154,9 +158,14 @@ class TritonLaunches:
         )
 
 
-def _operand(tensor: RecordedTensor) -> Any:
-    from ...simulator.operations.operation import Operand
+def _fixed(tuner: Any) -> dict[str, Any]:
+    """Arguments of a kernel that Inductor's code does not pass: compile-time constants, and None."""
+    constants = tuner.triton_meta.get("constants") or {}
+    written = {tuner.fn.arg_names[place] for place in tuner.fn.constexprs}
+    return {name: value for name, value in constants.items() if name in written or value is None}
 
+
+def _operand(tensor: RecordedTensor) -> Any:
     return Operand(
         storage=tensor.storage,
         storage_bytes=tensor.storage_bytes,
