@@ -59,9 +59,13 @@ class Gpu:
         """Cycles of the SM clock as time [s]."""
         return cycles / self.device.boost_clock_hz
 
-    def chain_s(self, loads: float, missed: bool) -> float:
-        """Latency of loads that follow each other, from L2 or HBM; the first of HBM's finds its translation [s]."""
-        latency = self.cycles_s(self.device.l2_latency_cycles) + (self.device.hbm_latency_s if missed else 0.0)
+    def chain_s(self, loads: float, missed: float) -> float:
+        """Latency of loads that follow each other [s]; the first of HBM's finds its translation.
+
+        Args:
+            loads: how many; missed: share of them that L2 does not have.
+        """
+        latency = self.cycles_s(self.device.l2_latency_cycles) + missed * self.device.hbm_latency_s
         return loads * latency + (FIRST_MISS_S if missed and loads else 0.0)
 
     def hbm_s(self, read: float, written: float) -> float:
@@ -101,6 +105,7 @@ class Gpu:
         for storage, size in wanted.items():
             sent, evicted = self.cache.read(storage, size)
             missed, written = missed + sent, written + evicted
+        share = missed / max(sum(wanted.values()), 1.0)
         missed += read_again
         written += sum(self.cache.write(storage, size) for storage, size in made.items())
         asked, stored = sum(wanted.values()), sum(made.values())
@@ -110,7 +115,7 @@ class Gpu:
             "L2": l2,
             "tensor cores": tensor_s,
             "instructions": self.issue_s(instructions),
-            "latency": latency_s + self.chain_s(chain, missed > 0),
+            "latency": latency_s + self.chain_s(chain, share),
         }
         memory = max(busy["HBM"], busy["L2"])
         rest = [busy[key] for key in ("tensor cores", "instructions", "latency")]

@@ -40,7 +40,10 @@ ALIGNMENT_BYTES = 16
 DEEP_K = 8192
 """K of a product that is split; SHORT_K of one of up to eight rows. Kind: measured, names of kernels on one H100."""
 SHORT_K = 2048
-RATES = {"bfloat16": "fp16", "float16": "fp16", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
+FEW_CHANNELS_FRACTION = 0.13
+"""Of the tensor peak that convolutions of fewer than eight channels reach. Kind: measured, three channels on one
+H100."""
+RATES = {"bfloat16": "fp16", "float16": "fp16", "tf32": "tf32", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,7 @@ class Product:
     k: int
     dtype: str
     aligned: bool = True
+    few_channels: bool = False
 
     @property
     def flop(self) -> float:
@@ -61,13 +65,13 @@ class Product:
 
 
 def matmul(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """Kernels of `mm`, `bmm`, `addmm`, `baddbmm`, `linear` and `_scaled_mm`."""
+    """Kernels of `mm`, `bmm`, `addmm`, `baddbmm`, `linear`, `mv`, `addmv` and `_scaled_mm`."""
     left, right = _factors(operation)
     output = operation.outputs[0]
-    m, k = left.shape[-2:]
-    n = right.shape[-2] if operation.name == "linear" else right.shape[-1]
+    m, k = left.shape[-2:] if len(left.shape) > 1 else (1, left.shape[-1])
+    n = 1 if len(right.shape) == 1 else right.shape[-1]
     if operation.name == "linear":
-        m = left.elements // k
+        m, n = left.elements // k, right.shape[-2]
     product = Product(
         batch=left.elements // (m * k),
         m=m,
@@ -81,7 +85,7 @@ def matmul(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 def _factors(operation: Operation) -> tuple[Operand, Operand]:
     """The two matrices: a bias may stand before them, or after."""
-    first = 1 if operation.name in ("addmm", "baddbmm") else 0
+    first = 1 if operation.name in ("addmm", "baddbmm", "addmv") else 0
     return operation.inputs[first], operation.inputs[first + 1]
 
 
@@ -114,7 +118,7 @@ def multiplied(
         tile, splits = (64, min(64, max(8, 1 << (short - 1).bit_length()))), gpu.sms // few
         time = _tile_s(tile, ceil(product.k / splits), product, rate, gpu) + TILE_S
     kernels = []
-    handed_out = ctas > 2 * gpu.sms and product.aligned and product.dtype in RATES
+    handed_out = ctas > 2 * gpu.sms and product.aligned and not product.few_channels and product.dtype in RATES
     if handed_out and gpu.device.compute_capability == "9.0":
         kernels.append(memset())
     kernels.append(
@@ -142,6 +146,8 @@ def _rate(product: Product, gpu: Gpu) -> tuple[float, str]:
     if product.dtype in RATES:
         kind = RATES[product.dtype]
         peak = max(getattr(device, f"{unit}_{kind}_flop_per_cycle") for unit in ("mma", "wgmma", "tcgen05"))
+        if peak and product.few_channels:
+            return FEW_CHANNELS_FRACTION * peak * device.tensor_clock_hz, "fewer than eight channels"
         if peak and product.aligned:
             return peak * device.tensor_clock_hz, ""
         if peak:
@@ -170,6 +176,6 @@ def _waves(ctas: int, gpu: Gpu) -> int:
 def _tile_s(tile: tuple[int, int], depth: int, product: Product, rate: float, gpu: Gpu) -> float:
     """A tile's FLOP, or its operands from L2: of the longer side a pair of CTAs shares half [s]."""
     tall, wide = tile
-    item = 1 if RATES.get(product.dtype) == "fp8" else 2 if product.dtype in RATES else 4
+    item = {"fp8": 1, "fp16": 2}.get(RATES.get(product.dtype, ""), 4)
     filled = (tall / 2 + wide) * depth * item / (gpu.device.l2_bytes_per_s / gpu.sms)
     return max(2.0 * tall * wide * depth / rate, filled)
