@@ -77,11 +77,11 @@ def main() -> None:
     print("| data | L2 | half | cases | mean | median | worst | as many kernels |\n|---|---|---|---|---|---|---|---|")
     for file, name in ((OPERATIONS, "h100"), (FUNCTIONS, "h200")):
         device = load_device(name)
-        found = list(cases(file))
+        recorded = list(cases(file))
         for temperature in ("cold", "warm"):
             for fitted in (True, False):
                 errors, counts, worst = [], 0, ("", 0.0)
-                for case in found:
+                for case in recorded:
                     if temperature not in case.kernels or case.fitted != fitted:
                         continue
                     kernels = second_run(case, device, temperature)

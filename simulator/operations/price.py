@@ -35,7 +35,7 @@ def _arange(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 PRICES: Mapping[str, Price] = {
     **dict.fromkeys(SIMPLE | MATH | MATH_BACKWARD | DRAWN, elementwise),
-    **dict.fromkeys(("mm", "bmm", "addmm", "baddbmm", "linear", "mv", "addmv", "scaled_mm"), matmul),
+    **dict.fromkeys(("mm", "bmm", "addmm", "baddbmm", "linear", "mv", "addmv", "scaled_mm", "grouped_mm"), matmul),
     **dict.fromkeys((f"scaled_dot_product_{kind}_attention" for kind in ("cudnn", "flash", "efficient")), attention),
     **dict.fromkeys(
         (f"scaled_dot_product_{kind}_attention_backward" for kind in ("cudnn", "flash", "efficient")),
@@ -100,12 +100,12 @@ def price(operation: Operation, gpu: Gpu) -> tuple[PricedKernel, ...]:
     name = operation.name.strip("_")
     if reason := _against(name, operation):
         return (refused(operation, gpu, reason),)
-    found = foreach if name.startswith("foreach_") or operation.name in OPTIMIZERS else PRICES.get(name)
-    if found is None:
+    family = foreach if name.startswith("foreach_") or operation.name in OPTIMIZERS else PRICES.get(name)
+    if family is None:
         return (
             refused(operation, gpu, f"torch's operation {operation.name} has no price; its bytes are a lower bound"),
         )
-    return tuple(found(operation, gpu))
+    return tuple(family(operation, gpu))
 
 
 def _against(name: str, operation: Operation) -> str:

@@ -5,13 +5,14 @@ clock that the power limit allows, or as its operands take from L2. The library'
 fastest. Products too small to fill the GPU are split along K, and added up by a second kernel.
 """
 
-from dataclasses import dataclass
-from math import ceil, inf
+from dataclasses import dataclass, replace
+from math import ceil, inf, prod
 
 from ..gpu import Gpu, memset
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 
+Shape = tuple[int, ...]
 Tiles = tuple[tuple[int, int], ...]
 LARGEST_TILE = 320 * 128
 """Elements of a tile: accumulators of two warp groups fill the registers (names of nvjet's kernels)."""
@@ -65,28 +66,31 @@ class Product:
 
 
 def matmul(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """Kernels of `mm`, `bmm`, `addmm`, `baddbmm`, `linear`, `mv`, `addmv` and `_scaled_mm`."""
-    left, right = _factors(operation)
-    output = operation.outputs[0]
-    m, k = left.shape[-2:] if len(left.shape) > 1 else (1, left.shape[-1])
-    n = 1 if len(right.shape) == 1 else right.shape[-1]
-    if operation.name == "linear":
-        m, n = left.elements // k, right.shape[-2]
-    product = Product(
-        batch=left.elements // (m * k),
-        m=m,
-        n=n,
-        k=k,
-        dtype=left.dtype,
-        aligned=all(is_aligned(matrix) for matrix in (left, right, output)),
-    )
-    return multiplied(product, operation.inputs, operation.outputs, gpu)
-
-
-def _factors(operation: Operation) -> tuple[Operand, Operand]:
-    """The two matrices: a bias may stand before them, or after."""
+    """Kernels of `mm`, `bmm`, `addmm`, `baddbmm`, `linear`, `mv`, `addmv`, `_scaled_mm` and `_grouped_mm`."""
     first = 1 if operation.name in ("addmm", "baddbmm", "addmv") else 0
-    return operation.inputs[first], operation.inputs[first + 1]
+    left, right, *_ = operation.inputs[first:]
+    output = operation.outputs[0]
+    aligned = all(is_aligned(matrix) for matrix in (left, right, output))
+    batch, m, n, k = _sizes(operation.name, left.shape, right.shape, output.shape)
+    product = Product(batch=batch, m=m, n=n, k=k, dtype=left.dtype, aligned=aligned)
+    kernels = multiplied(product, operation.inputs, operation.outputs, gpu)
+    if operation.name == "_grouped_mm":
+        return [replace(kernel, note=kernel.note or "groups of equal sizes are assumed") for kernel in kernels]
+    return kernels
+
+
+def _sizes(name: str, left: Shape, right: Shape, output: Shape) -> tuple[int, int, int, int]:
+    """Batch, m, n and k of a product; groups of `_grouped_mm` are a batch of equal ones."""
+    k = left[-1]
+    if name == "linear":
+        return 1, prod(left) // k, right[-2], k
+    if name == "_grouped_mm" and len(left) == 2:
+        groups = max(right[0] if len(right) == 3 else output[0], 1)
+        if len(right) == 3:
+            return groups, ceil(left[0] / groups), right[-1], k
+        return groups, output[-2], output[-1], ceil(k / groups)
+    m = left[-2] if len(left) > 1 else 1
+    return prod(left[:-2]), m, right[-1] if len(right) > 1 else 1, k
 
 
 def is_aligned(matrix: Operand) -> bool:

@@ -94,8 +94,8 @@ def pointwise_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     output = operation.outputs[0]
     if operation.arguments.get("reduction", 1) == 0:
         return [iterate("sub", operation.inputs, output, gpu)]
-    each = _new(operation.inputs[0], 2)
-    return [iterate("sub", operation.inputs, each, gpu), *reduced(each, (output,), (), gpu)]
+    losses = _new(operation.inputs[0], 2)
+    return [iterate("sub", operation.inputs, losses, gpu), *reduced(losses, (output,), (), gpu)]
 
 
 def _pick(
