@@ -6,6 +6,8 @@ them, so no kernel beats the bytes that it must move or the FLOP that it must do
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from math import prod
 
 from ..device.device import Device
 from .operation import Operand
@@ -138,6 +140,33 @@ def memset(size: float = 0.0, gpu: Gpu | None = None) -> PricedKernel:
     """A memset that a vendor's kernel brings along; of `size` bytes on a GPU, or of next to nothing."""
     time = MEMSET_S + (size / gpu.hbm_bytes_per_s if gpu else 0.0)
     return PricedKernel(name="Memset", source="bytes", time_s=time, bound_by="latency", hbm_write_bytes=size)
+
+
+def scratch(
+    like: Operand,
+    number: int,
+    *,
+    shape: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+    dtype: str = "",
+) -> Operand:
+    """A tensor that the kernels of an operation make for themselves.
+
+    Args:
+        like: a tensor of the operation, whose shape, order and type it has unless others are given.
+        number: of such tensors of `like`, from 0 to 15.
+    """
+    kept = not shape and like.is_dense
+    shape = shape or like.shape
+    contiguous = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    made = Operand(
+        storage=-16 * abs(like.storage) - number - 1,
+        storage_bytes=0,
+        shape=shape,
+        strides=strides or (like.strides if kept else contiguous),
+        dtype=dtype or like.dtype,
+    )
+    return replace(made, storage_bytes=made.bytes)
 
 
 def _bytes_of(operands: Iterable[Operand]) -> Mapping[int, float]:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from math import prod
 
-from ..gpu import SERIAL, Gpu, memset
+from ..gpu import SERIAL, Gpu, memset, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
@@ -91,11 +91,9 @@ def _turned(operands: tuple[Operand, ...], gpu: Gpu) -> tuple[list[PricedKernel]
     for operand in operands:
         if not _channels_last(operand):
             batch, channels, *plane = operand.shape
-            shape = (batch, _padded(channels), *plane)
-            size = prod(shape) * operand.item_bytes
-            made = replace(operand, storage=-1 - operand.storage, storage_bytes=size, shape=shape, offset_bytes=0)
+            made = scratch(operand, 0, shape=(batch, _padded(channels), *plane))
             if channels < CHANNELS:
-                kernels.append(memset(size, gpu))
+                kernels.append(memset(made.bytes, gpu))
             kernels.append(_reordered("nchw_to_nhwc", operand, made, gpu))
             operand = made
         turned.append(operand)
@@ -105,7 +103,7 @@ def _turned(operands: tuple[Operand, ...], gpu: Gpu) -> tuple[list[PricedKernel]
 def _product(product: Product, operands: tuple[Operand, ...], output: Operand, gpu: Gpu) -> list[PricedKernel]:
     """The implicit product, and the kernel that turns its output where its channels are apart."""
     turns = not _channels_last(output)
-    made = replace(output, storage=-1 - output.storage, offset_bytes=0) if turns else output
+    made = scratch(output, 0) if turns else output
     kernels = [
         replace(kernel, note=kernel.note or GUESSED)
         for kernel in multiplied(product, operands, (made,), gpu, name="convolution", tiles=TILES)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from math import prod
 
-from ..gpu import FIRST_MISS_S, SERIAL, Gpu, memset
+from ..gpu import FIRST_MISS_S, SERIAL, Gpu, memset, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
@@ -63,11 +63,16 @@ def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 
 def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`index_put_`, `index_add_`, `scatter_`, `scatter_add_`, `index_copy_`: out of place a copy before it."""
+    """`index_put_`, `index_add_`, `scatter_`, `scatter_add_`, `index_copy_`.
+
+    Out of place a copy comes first; where `index_put_` adds, a sort of its indices.
+    """
     output, target = operation.outputs[0], operation.inputs[0]
     values = max(operation.inputs[1:], key=lambda operand: (operand.dtype not in ("int64", "bool"), operand.elements))
     adds = "add" in operation.name or bool(operation.arguments.get("accumulate"))
-    kernels = []
+    kernels: list[PricedKernel] = []
+    if operation.arguments.get("accumulate"):
+        kernels += radix_sorted(operation.inputs[1], gpu)
     if not operation.name.endswith("_"):
         kernels.append(iterate("copy", (target,), output, gpu))
     touched = _part(output, min(values.elements * output.item_bytes, output.bytes))
@@ -94,7 +99,7 @@ def embedding_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if indices.elements <= SMALL_INDEX:
         add = gpu.kernel("embedding_backward", (gradient, indices), (touched,), instructions=issued, chain=8)
         return [filled, add]
-    sums = replace(gradient, storage=-gradient.storage - 1, dtype="float32", storage_bytes=4 * gradient.elements)
+    sums = scratch(gradient, 0, dtype="float32")
     return [
         gpu.kernel("arange", (), (indices,)),
         memset(),
