@@ -1,6 +1,6 @@
 """Prices of torch's operations beside what GPUs took: `python docs/lab/torch_prices.py [--all]`.
 
-Data: `torch-operations-h100-2026-11-27` (281 single operations on one H100, behind a flushed L2 and repeated) and
+Data: `torch-operations-h100-2026-11-27` (283 single operations on one H100, behind a flushed L2 and repeated) and
 `torch-functions-h200-2026-11-25` (nine functions on one H200). A line holds a name, the operations as torch's
 dispatcher sees them (`Operation.to_dict`), and the kernels of the profiler, [name, us]; an operation that is not
 written down has none. The even lines of the first are what numbers were fitted on, the odd ones are the others:
@@ -77,11 +77,11 @@ def main() -> None:
     print("| data | L2 | half | cases | mean | median | worst | as many kernels |\n|---|---|---|---|---|---|---|---|")
     for file, name in ((OPERATIONS, "h100"), (FUNCTIONS, "h200")):
         device = load_device(name)
-        found = list(cases(file))
+        recorded = list(cases(file))
         for temperature in ("cold", "warm"):
             for fitted in (True, False):
                 errors, counts, worst = [], 0, ("", 0.0)
-                for case in found:
+                for case in recorded:
                     if temperature not in case.kernels or case.fitted != fitted:
                         continue
                     kernels = second_run(case, device, temperature)

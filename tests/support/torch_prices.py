@@ -1,6 +1,7 @@
 """Operations of torch as plain values, and `docs/lab/torch_prices.py`, which holds their prices against GPUs."""
 
 import sys
+from dataclasses import replace
 from importlib import util
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +33,11 @@ def tensor(storage: int, *shape: int, dtype: str = "bfloat16") -> Operand:
         run *= size
     size = run * ITEM_BYTES[dtype]
     return Operand(storage=storage, storage_bytes=size, shape=shape, strides=tuple(reversed(strides)), dtype=dtype)
+
+
+def transposed(operand: Operand) -> Operand:
+    """Another view of a matrix."""
+    return replace(operand, shape=operand.shape[::-1], strides=operand.strides[::-1])
 
 
 def operation(name: str, inputs: tuple[Operand, ...], outputs: tuple[Operand, ...], **arguments: object) -> Operation:

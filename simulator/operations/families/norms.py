@@ -87,6 +87,22 @@ def batch_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*first, _scaled(operation, gpu, "batch_norm_transform")]
 
 
+def batch_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Its gradient: sums over each channel, then the input's."""
+    operands, outputs = operation.inputs[:2], operation.outputs
+    return [
+        gpu.kernel("batch_norm_backward_sums", operands, outputs[1:], chain=40, overlap=SERIAL),
+        gpu.kernel(
+            "batch_norm_backward",
+            operands,
+            outputs[:1],
+            instructions=BATCH_NORM * operands[0].elements,
+            chain=8,
+            overlap=SERIAL,
+        ),
+    ]
+
+
 def _scaled(operation: Operation, gpu: Gpu, name: str) -> PricedKernel:
     """Each element by the factors of its channel."""
     issued = BATCH_NORM * operation.inputs[0].elements

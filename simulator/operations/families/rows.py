@@ -4,13 +4,14 @@ A CTA takes a row (of a short one a warp, at the pace of HBM): it loads it, agre
 at a time as fit the SMs.
 """
 
-from math import prod
+from dataclasses import replace
 
-from ..gpu import OVERLAPPED, SERIAL, Gpu
+from ..gpu import OVERLAPPED, SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
 from .issue_slots import SOFTMAX, SOFTMAX_IN_REGISTERS, VECTORISED
+from .reductions import reduced
 
 CTAS_PER_SM = 2
 """Of `cunn_SoftMaxForward`: 1,024 threads each."""
@@ -23,15 +24,18 @@ REGISTER_ROWS = 9 * 1024
 SHARED_ROW_BYTES = 48 << 10
 WARP_ROWS = 1024
 """Longest row that a warp takes in softmax (`dispatch_softmax_forward`)."""
+ALONG_OUTER = "along an outer dimension it is taken to cost as much as along rows"
 LOSS_LOADS = 48
 """Latencies of `nll_loss` in its one CTA, up to 1,024 rows a turn. Kind: fitted, 32 to 8,192 rows on one H100."""
 
 
 def softmax(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`softmax` and `log_softmax`."""
-    source = operation.inputs[0]
-    rows, row = _rows(source, operation.arguments.get("dim", -1))
-    return [_walk("softmax_forward", rows, row, operation.inputs, operation.outputs, 2, gpu)]
+    source, axis = operation.inputs[0], operation.arguments.get("dim", -1)
+    rows, row = _rows(source, axis)
+    kernel = _walk("softmax_forward", rows, row, operation.inputs, operation.outputs, 2, gpu)
+    outer = bool(source.shape) and axis % len(source.shape) != len(source.shape) - 1
+    return [replace(kernel, note=ALONG_OUTER) if outer else kernel]
 
 
 def softmax_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -41,7 +45,7 @@ def softmax_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     output = operation.outputs[0]
     if "log" in operation.name:
         return [_walk("softmax_backward", rows, row, (gradient, result), (output,), 1, gpu)]
-    product = _new(gradient, 1)
+    product = scratch(gradient, 0)
     first = iterate("mul", (gradient, result), product, gpu)
     return [first, _walk("softmax_backward", rows, row, (product, result), (output,), 0, gpu)]
 
@@ -88,6 +92,15 @@ def nll_loss_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [filled, _pick("nll_loss_backward", output, (targets,), (), gpu)]
 
 
+def pointwise_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss`: of each element, and their mean or sum."""
+    output = operation.outputs[0]
+    if operation.arguments.get("reduction", 1) == 0:
+        return [iterate("sub", operation.inputs, output, gpu)]
+    losses = scratch(operation.inputs[0], 1)
+    return [iterate("sub", operation.inputs, losses, gpu), *reduced(losses, (output,), (), gpu)]
+
+
 def _pick(
     name: str, scores: Operand, reads: tuple[Operand, ...], writes: tuple[Operand, ...], gpu: Gpu
 ) -> PricedKernel:
@@ -100,18 +113,3 @@ def _pick(
 def _rows(source: Operand, axis: int) -> tuple[int, int]:
     row = source.shape[axis] if source.shape else 1
     return source.elements // max(row, 1), row
-
-
-def _new(like: Operand, number: int) -> Operand:
-    """A tensor that a kernel makes for itself."""
-    return Operand(
-        storage=-number - 1000 * abs(like.storage),
-        storage_bytes=like.elements * like.item_bytes,
-        shape=like.shape,
-        strides=like.strides if like.is_dense else _contiguous(like.shape),
-        dtype=like.dtype,
-    )
-
-
-def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))

@@ -4,7 +4,7 @@ from statistics import mean, median
 from typing import Literal
 
 import pytest
-from support.torch_prices import kernels_of, operation, script, tensor, time_of
+from support.torch_prices import kernels_of, operation, script, tensor, time_of, transposed
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.operations.operation import Operation, RecordedStep
 from tilesight.simulator.operations.price import price_step
@@ -32,7 +32,7 @@ def test_functions_launch_the_kernels_that_were_counted(name: str) -> None:
 @pytest.mark.parametrize("temperature", ["cold", "warm"])
 @pytest.mark.parametrize("fitted", [True, False])
 def test_operations_take_as_long_as_on_an_h100(fitted: bool, temperature: Literal["cold", "warm"]) -> None:
-    """282 single operations from 1 us to 6 ms: the half that numbers were read off, and the other."""
+    """283 single operations from 1 us to 6 ms: the half that numbers were read off, and the other."""
     errors, long, counted = [], [], []
     for case in LAB.cases(LAB.OPERATIONS):
         kernels = LAB.second_run(case, H100, temperature)
@@ -70,6 +70,26 @@ def test_an_unknown_operation_is_refused_with_the_least_its_bytes_take() -> None
 def test_forms_of_known_operations_without_a_price_are_refused(refused: Operation) -> None:
     """Sorts of short rows, products of whole numbers, transposed convolutions would take another's price."""
     assert [kernel.source for kernel in kernels_of(H200, refused)] == ["refused"]
+
+
+def test_groups_of_a_product_take_as_long_as_a_batch_of_equal_ones() -> None:
+    """Mixtures of experts: forward, and the gradient of the weights, which is split along tokens; a note says so."""
+    tokens, hidden = tensor(1, 4096, 1024), tensor(2, 4096, 512)
+    weights, offsets = tensor(3, 8, 1024, 512), tensor(4, 8, dtype="int32")
+    pairs = {
+        "forward": ((tokens, weights, offsets), hidden, (tensor(5, 8, 512, 1024), weights), tensor(6, 8, 512, 512)),
+        "weights": (
+            (transposed(tokens), hidden, offsets),
+            weights,
+            (tensor(5, 8, 1024, 512), tensor(7, 8, 512, 512)),
+            tensor(6, 8, 1024, 512),
+        ),
+    }
+    for inputs, output, factors, product in pairs.values():
+        (*_, grouped) = kernels_of(H200, operation("_grouped_mm", inputs, (output,)))
+        (*_, batched) = kernels_of(H200, operation("bmm", factors, (product,)))
+        assert grouped.note
+        assert grouped.time_s == pytest.approx(batched.time_s, rel=0.02)
 
 
 def test_a_triton_kernel_is_as_it_was_simulated_and_leaves_its_tensors_in_l2() -> None:
