@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ... import units
 from ...display.render import Column, percent, plural, table, wrapped
 from ...operations.gaps import Queued
-from ...operations.groups import NO_MODULE, Group, Key, group_of, joined_modules, operation_text
+from ...operations.groups import NO_MODULE, NUMBERED, Group, Key, group_of, joined_modules, operation_text
 from ...operations.profile import Profile, ProfileRow
 from ...operations.unlucky.hint import Hint
 
@@ -15,8 +15,8 @@ MOST_REASONS = 3
 """Kinds of refused kernels that the first line names."""
 LONGEST_NAME = 40
 """Characters of an operation that a table shows: fused kernels hold many."""
-FUSED = re.compile(r"(triton_[a-z]+)_.*(_\d+)")
-"""Inductor's names hold all that a kernel fuses, between its kind and its number."""
+FUSED = re.compile(r"(triton_[a-z]+)_fused_.*")
+"""Inductor's names hold all that a kernel fuses, behind its kind."""
 
 
 def profile_text(profile: Profile, width: int, color: bool, by: Key | None, top: int) -> str:
@@ -89,7 +89,8 @@ def kernel_table(profile: Profile, top: int) -> tuple[list[Column], str]:
     alike: dict[tuple[str, ...], list[ProfileRow]] = defaultdict(list)
     for row, module in zip(profile.rows, joined_modules(profile.rows), strict=True):
         kernel = row.kernel
-        alike[module, operation_text(row.operation), kernel.name, kernel.source, row.operation.phase].append(row)
+        name = NUMBERED.sub("", kernel.name) if row.operation.kind == "triton" else kernel.name
+        alike[module, operation_text(row.operation), name, kernel.source, row.operation.phase].append(row)
     groups = [(key, group_of(key[2], rows, profile.time_s)) for key, rows in alike.items()]
     groups.sort(key=lambda item: -item[1].time_s)
     shown = groups[:top]
@@ -140,8 +141,8 @@ def _left(title: str, cells: Sequence[str], rank: int = 0) -> Column:
 
 
 def kernel_text(name: str) -> str:
-    """A kernel's name, e.g. `triton_poi_3` of `triton_poi_fused_add_gelu_3`."""
-    return _short(FUSED.sub(r"\1\2", name))
+    """A kernel's name, e.g. `triton_poi` of `triton_poi_fused_add_gelu_3`."""
+    return _short(FUSED.sub(r"\1", name))
 
 
 def _short(name: str) -> str:
