@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 
 from ... import units
 from ...display.render import Column, percent, plural, table, wrapped
@@ -11,6 +11,8 @@ from ...operations.groups import NO_MODULE, NUMBERED, Group, Key, group_of, join
 from ...operations.profile import Profile, ProfileRow
 from ...operations.unlucky.hint import Hint
 
+MOST_NAMED = 2
+"""Kernels that a note names."""
 MOST_REASONS = 3
 """Kinds of refused kernels that the first line names."""
 LONGEST_NAME = 40
@@ -164,14 +166,23 @@ def remarks(profile: Profile) -> list[str]:
         binding[row.kernel.bound_by] += row.time_s
     parts = sorted(((time_s, name) for name, time_s in binding.items() if time_s), reverse=True)
     shares = [f"{percent(time_s / profile.time_s)} {name}" for time_s, name in parts]
-    guessed = dict.fromkeys(row.kernel.note for row in profile.rows if row.kernel.note)
+    guessed: dict[str, dict[str, None]] = defaultdict(dict)
+    for row in profile.rows:
+        if row.kernel.note:
+            guessed[row.kernel.note][kernel_text(row.kernel.name)] = None
     return [
         *([f"Bound by {', '.join(shares)}"] if shares else []),
         *(f"Unlucky  {hint_text(hint)}" for hint in profile.hints),
-        *(f"Note     {note}" for note in (*profile.notes, *guessed)),
+        *(f"Note     {note}" for note in profile.notes),
+        *(f"Note     {', '.join([*names][:MOST_NAMED])}{_more(names)}: {note}" for note, names in guessed.items()),
     ]
+
+
+def _more(names: Sized) -> str:
+    others = len(names) - MOST_NAMED
+    return f" and {others} more" if others > 0 else ""
 
 
 def hint_text(hint: Hint) -> str:
     """What is unlucky, what it costs, and what cures it, in a line."""
-    return f"{hint.text}: {units.duration(hint.time_s)}, {percent(hint.share)} of the step. Try {hint.cure}"
+    return f"{hint.text}: {units.duration(hint.time_s)}, {percent(hint.share)} of the step; cure: {hint.cure}"
