@@ -235,5 +235,5 @@ def _fastest(operation: "Operation", rows: Sequence[KernelRow], device: Device) 
         hbm_read_bytes=traffic.hbm_read_bytes,
         hbm_write_bytes=traffic.hbm_write_bytes,
         l2_bytes=traffic.l2_read_bytes + traffic.l2_write_bytes,
-        note=f"kernel {operation.name}: {'; '.join(doubts)}" if doubts else "",
+        note="; ".join(doubts),
     )

@@ -95,6 +95,11 @@ def record_step(
     finally:
         sys.stderr.write(process.said)
         process.stop()
+    return recorded_of(answer)
+
+
+def recorded_of(answer: Mapping[str, Any]) -> Recorded:
+    """What the process tells that recorded a step. Raises: CannotCapture, UserCodeFailed: as `record_step`."""
     if "unusable" in answer:
         raise CannotCapture(answer["unusable"])
     if "raised" in answer:

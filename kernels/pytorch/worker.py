@@ -5,11 +5,12 @@ user's code prints goes to stderr.
 """
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from ...simulator.device.device import load_device, override
+from ...simulator.device.device import Device, load_device, override
 from ...simulator.jobs.processes import serve
 from ...simulator.operations.operation import RecordedStep
 from ..capture.lowering import lower_or_refuse
@@ -37,8 +38,30 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     path = Path(job["file"])
     try:
         path = located(job["file"])
-        with recording(device, job["mode"], job["train"], job["indices"]) as session:
-            _run(session, path, job["function"])
+    except Unusable as error:
+        return {"unusable": str(error)}
+    return answered(
+        lambda: recording(device, job["mode"], job["train"], job["indices"]),
+        lambda session: _run(session, path, job["function"]),
+        device,
+        path,
+    )
+
+
+def answered(
+    begin: Callable[[], AbstractContextManager[Session]], run: Callable[[Session], Any], device: Device, path: Path
+) -> dict[str, Any]:
+    """What becomes of a step.
+
+    Args:
+        begin: a recording; run: runs the step there; device: that is spoken of; path: of the user's file.
+
+    Returns:
+        As `answer`.
+    """
+    try:
+        with begin() as session:
+            run(session)
             step = session.step()
     except Unusable as error:
         return {"unusable": str(error)}

@@ -72,7 +72,8 @@ def copies(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | 
     places = [
         place
         for place, operation in enumerate(operations)
-        if operation.name in COPIES
+        if operation.kind == "torch"
+        and operation.name in COPIES
         and operation.inputs
         and operation.outputs
         and operation.inputs[-1].dtype == operation.outputs[0].dtype
@@ -90,7 +91,10 @@ def head_dims(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint
     places = [
         place
         for place, operation in enumerate(operations)
-        if "scaled_dot_product" in operation.name and operation.inputs and _is_odd(operation.inputs[0].shape[-1])
+        if operation.kind == "torch"
+        and "scaled_dot_product" in operation.name
+        and operation.inputs
+        and _is_odd(operation.inputs[0].shape[-1])
     ]
     dims = sorted({operations[place].inputs[0].shape[-1] for place in places})
     return concerning(

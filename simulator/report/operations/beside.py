@@ -72,7 +72,7 @@ def fused_columns(profile: Profile) -> list[Column]:
     fused: dict[str, list[Any]] = {}
     for row in profile.rows:
         if len(row.operation.parts) > 1:
-            fused.setdefault(row.kernel.name, []).append(row)
+            fused.setdefault(operation_text(row.operation), []).append(row)
     longest = sorted(fused.values(), key=lambda rows: -sum(time_of(row.kernel) for row in rows))[:MOST_FUSED]
     if not longest:
         return []

@@ -2,21 +2,23 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 
 from ... import units
 from ...display.render import Column, percent, plural, table, wrapped
 from ...operations.gaps import Queued
-from ...operations.groups import NO_MODULE, Group, Key, group_of, joined_modules, operation_text
+from ...operations.groups import NO_MODULE, NUMBERED, Group, Key, group_of, joined_modules, operation_text
 from ...operations.profile import Profile, ProfileRow
 from ...operations.unlucky.hint import Hint
 
+MOST_NAMED = 2
+"""Kernels that a note names."""
 MOST_REASONS = 3
 """Kinds of refused kernels that the first line names."""
 LONGEST_NAME = 40
 """Characters of an operation that a table shows: fused kernels hold many."""
-FUSED = re.compile(r"(triton_[a-z]+)_.*(_\d+)")
-"""Inductor's names hold all that a kernel fuses, between its kind and its number."""
+FUSED = re.compile(r"(triton_[a-z]+)_fused_.*")
+"""Inductor's names hold all that a kernel fuses, behind its kind."""
 
 
 def profile_text(profile: Profile, width: int, color: bool, by: Key | None, top: int) -> str:
@@ -89,7 +91,8 @@ def kernel_table(profile: Profile, top: int) -> tuple[list[Column], str]:
     alike: dict[tuple[str, ...], list[ProfileRow]] = defaultdict(list)
     for row, module in zip(profile.rows, joined_modules(profile.rows), strict=True):
         kernel = row.kernel
-        alike[module, operation_text(row.operation), kernel.name, kernel.source, row.operation.phase].append(row)
+        name = NUMBERED.sub("", kernel.name) if row.operation.kind == "triton" else kernel.name
+        alike[module, operation_text(row.operation), name, kernel.source, row.operation.phase].append(row)
     groups = [(key, group_of(key[2], rows, profile.time_s)) for key, rows in alike.items()]
     groups.sort(key=lambda item: -item[1].time_s)
     shown = groups[:top]
@@ -140,8 +143,8 @@ def _left(title: str, cells: Sequence[str], rank: int = 0) -> Column:
 
 
 def kernel_text(name: str) -> str:
-    """A kernel's name, e.g. `triton_poi_3` of `triton_poi_fused_add_gelu_3`."""
-    return _short(FUSED.sub(r"\1\2", name))
+    """A kernel's name, e.g. `triton_poi` of `triton_poi_fused_add_gelu_3`."""
+    return _short(FUSED.sub(r"\1", name))
 
 
 def _short(name: str) -> str:
@@ -163,14 +166,23 @@ def remarks(profile: Profile) -> list[str]:
         binding[row.kernel.bound_by] += row.time_s
     parts = sorted(((time_s, name) for name, time_s in binding.items() if time_s), reverse=True)
     shares = [f"{percent(time_s / profile.time_s)} {name}" for time_s, name in parts]
-    guessed = dict.fromkeys(row.kernel.note for row in profile.rows if row.kernel.note)
+    guessed: dict[str, dict[str, None]] = defaultdict(dict)
+    for row in profile.rows:
+        if row.kernel.note:
+            guessed[row.kernel.note][kernel_text(row.kernel.name)] = None
     return [
         *([f"Bound by {', '.join(shares)}"] if shares else []),
         *(f"Unlucky  {hint_text(hint)}" for hint in profile.hints),
-        *(f"Note     {note}" for note in (*profile.notes, *guessed)),
+        *(f"Note     {note}" for note in profile.notes),
+        *(f"Note     {', '.join([*names][:MOST_NAMED])}{_more(names)}: {note}" for note, names in guessed.items()),
     ]
+
+
+def _more(names: Sized) -> str:
+    others = len(names) - MOST_NAMED
+    return f" and {others} more" if others > 0 else ""
 
 
 def hint_text(hint: Hint) -> str:
     """What is unlucky, what it costs, and what cures it, in a line."""
-    return f"{hint.text}: {units.duration(hint.time_s)}, {percent(hint.share)} of the step. Try {hint.cure}"
+    return f"{hint.text}: {units.duration(hint.time_s)}, {percent(hint.share)} of the step; cure: {hint.cure}"

@@ -1,0 +1,178 @@
+"""`tilesight profile` of functions that run: recorded, priced and predicted as a user asks for it, with no GPU."""
+
+import json
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+
+from tilesight.cli.main import main
+
+if missing_package():
+    pytest.skip(str(missing_package()), allow_module_level=True)
+
+import torch
+import torch.nn.functional as F
+from tilesight.kernels.capture.file import UserCodeFailed
+from tilesight.kernels.compile.call import KernelCall
+from tilesight.simulator.emulator.storage import Storage
+
+import tilesight
+from tilesight.profiling import movable
+
+FILE = """
+import torch
+import torch.nn.functional as F
+
+
+def inputs():
+    x, w = torch.randn(2048, 4096, device="cuda"), torch.randn(8192, 4096, device="cuda")
+    return x.bfloat16(), w.bfloat16()
+
+
+def mlp(x, w):
+    return F.gelu(F.linear(x, w) * 2)
+"""
+FLOP = 2 * 2048 * 8192 * 4096
+"""Of the product."""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A user's file."""
+    path = tmp_path / "model.py"
+    path.write_text(FILE, encoding="utf-8")
+    return path
+
+
+def mlp(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """The function of the file."""
+    return F.gelu(F.linear(x, w) * 2)
+
+
+def meta() -> tuple[torch.Tensor, torch.Tensor]:
+    """What it is given, without data."""
+    shapes = (2048, 4096), (8192, 4096)
+    x, w = (torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in shapes)
+    return x, w
+
+
+def test_both_modes_of_a_function_stay_above_the_roofline(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No kernel beats its device; compiled, one kernel does what two did, and moves a half of their bytes."""
+    assert main(["profile", f"{file}:mlp", "--compare", "--json"]) == 0
+    eager, compiled = json.loads(capsys.readouterr().out)
+    assert [row["operation"] for row in eager["rows"] if row["kernel"] != "Memset"] == ["mm", "mul", "gelu"]
+    (fused,) = [row for row in compiled["rows"] if row["source"] == "simulated"]
+    assert set(fused["parts"]) >= {"mul", "gelu"} and fused["where"].startswith("model.py:")
+    device = load_device("h200")
+    peak_flop_per_s = device.fastest_flop_per_cycle("bf16") * device.sms * device.tensor_boost_clock_hz
+    for answer in (eager, compiled):
+        assert answer["complete"] and answer["mode"] in ("eager", "compiled")
+        for row in answer["rows"]:
+            moved = row["hbm_read_bytes"] + row["hbm_write_bytes"]
+            assert row["time_s"] >= moved / device.hbm_peak_bytes_per_s
+        (product,) = [row for row in answer["rows"] if row["operation"] == "mm" and row["source"] == "matmul"]
+        assert FLOP / peak_flop_per_s <= product["time_s"] <= 2 * FLOP / peak_flop_per_s
+        assert answer["step_s"] >= answer["time_s"]
+    assert compiled["time_s"] < eager["time_s"] and compiled["kernels"] < eager["kernels"]
+
+
+def test_a_function_that_is_loaded_is_profiled_as_its_file_is(file: Path) -> None:
+    """By a fork of this process, whose tensors keep their places."""
+    x, w = meta()
+    lines = (tilesight.profile(mlp, x, w), tilesight.profile(f"{file}:mlp"))
+    kernels = [[(row.operation.name, row.kernel) for row in profile.rows] for profile in lines]
+    assert kernels[0] == kernels[1]
+    assert lines[0].peak_bytes == lines[1].peak_bytes
+    assert x.is_meta and w.is_meta
+    assert lines[0].subject == "mlp" and "test_profile.py:" in lines[0].rows[0].operation.where
+
+
+def test_modules_are_moved_wherever_they_are_named() -> None:
+    """As arguments, in closures, compiled, in training; their parameters count."""
+    with torch.device("meta"):
+        model = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU()).to(torch.bfloat16)
+        x = torch.empty(256, 512, dtype=torch.bfloat16)
+    called, named = tilesight.profile(model, x), tilesight.profile(lambda: model(x))
+    assert [row.kernel for row in called.rows] == [row.kernel for row in named.rows]
+    assert called.parameter_bytes == (512 * 512 + 512) * 2
+    assert {row.operation.module for row in called.rows} == {"0", "1"}
+    trained = tilesight.profile(lambda: model(x).float().sum(), train=True)
+    assert {row.operation.phase for row in trained.rows} == {"forward", "backward"}
+    assert next(model.parameters()).is_meta
+
+
+def test_what_a_loaded_function_raises_is_one_line() -> None:
+    """With its line."""
+    with pytest.raises(UserCodeFailed, match=r"^RuntimeError: .* \(test_profile\.py:\d+\)$"):
+        tilesight.profile(lambda: mlp(*reversed(meta()))[:, 0] @ torch.empty(3, device="cuda"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"mode": "fast"}, "mode = 'fast': must be one of auto, eager, compiled"),
+        ({"queue": "heap"}, "queue = 'heap': must be one of stream, graph"),
+        ({"device": "h20"}, "device 'h20' is unknown"),
+    ],
+)
+def test_settings_that_are_none_are_one_line(arguments: dict[str, Any], said: str) -> None:
+    """Before anything is recorded."""
+    with pytest.raises(ValueError, match=said):
+        tilesight.profile(mlp, *meta(), **arguments)
+
+
+def test_launches_of_like_layers_are_one_question() -> None:
+    """Wherever their tensors lie; not where two pointers lead to one tensor in one layer, and to two in another."""
+
+    def call(x: int, y: int) -> KernelCall:
+        storages = tuple(Storage(number=number, size_bytes=64, name="X") for number in dict.fromkeys((x, y)))
+        return KernelCall(
+            name="copy",
+            file="",
+            line=1,
+            grid=(1, 1, 1),
+            num_warps=4,
+            num_stages=1,
+            num_ctas=1,
+            job={"signature": [["X", "*bf16"], ["Y", "*bf16"], ["n", "i64"]]},
+            arguments={"X": x + 1 << 40, "Y": (y + 1 << 40) + 16, "n": 8 << 40},
+            storages=storages,
+        )
+
+    first = movable(call(7, 9))
+    assert first == movable(call(8, 3)) == replace(call(0, 1))
+    assert movable(call(7, 7)) != first
+
+
+@pytest.mark.skipif(find_spec("transformers") is not None, reason="transformers is installed")
+def test_a_config_without_transformers_says_what_to_install(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In one line."""
+    config = tmp_path / "config.json"
+    config.write_text('{"model_type": "llama"}', encoding="utf-8")
+    assert main(["profile", f"hf:{config}", "--tokens", "128"]) == 2
+    assert "transformers is not installed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "give --tokens N for a forward pass, or --decode BxHELD"),
+        (["--tokens", "8", "--decode", "1x8"], "give --tokens N for a forward pass, or --decode BxHELD"),
+        (["--decode", "8"], "--decode '8': must be sequences x tokens that each holds, e.g. 32x8192"),
+        (["--tokens", "0"], "--tokens = 0: must be an integer of 1 or more"),
+        (["--decode", "1x8", "--train"], "--train: not with --decode 1x8"),
+    ],
+)
+def test_sizes_of_a_config_that_are_none_are_one_line(
+    tmp_path: Path, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before a model is made."""
+    config = tmp_path / "config.json"
+    config.write_text("{}", encoding="utf-8")
+    assert main(["profile", f"hf:{config}", *options]) == 2
+    assert said in capsys.readouterr().err
