@@ -1,6 +1,6 @@
 """Prices of torch's operations beside what GPUs took: `python docs/lab/torch_prices.py [--all]`.
 
-Data: `torch-operations-h100-2026-11-27` (283 single operations on one H100, behind a flushed L2 and repeated) and
+Data: `torch-operations-h100-2026-11-27` (284 single operations on one H100, behind a flushed L2 and repeated) and
 `torch-functions-h200-2026-11-25` (nine functions on one H200). A line holds a name, the operations as torch's
 dispatcher sees them (`Operation.to_dict`), and the kernels of the profiler, [name, us]; an operation that is not
 written down has none. The even lines of the first are what numbers were fitted on, the odd ones are the others:

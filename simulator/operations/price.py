@@ -105,11 +105,18 @@ def price(operation: Operation, gpu: Gpu) -> tuple[PricedKernel, ...]:
         return (
             refused(operation, gpu, f"torch's operation {operation.name} has no price; its bytes are a lower bound"),
         )
-    return tuple(family(operation, gpu))
+    try:
+        return tuple(family(operation, gpu))
+    except (LookupError, ValueError, ZeroDivisionError):
+        return (refused(operation, gpu, f"{operation.name} with operands of these shapes has no price"),)
 
 
 def _against(name: str, operation: Operation) -> str:
     """Why an operation of a known name has no price all the same; empty: it has one."""
+    if name in ("copy", "to_copy") and len(operation.inputs) < (2 if name == "copy" else 1):
+        return "a copy from the host takes as long as the bus does, which has no price"
+    if not operation.outputs:
+        return f"{operation.name} hands its result to the host, which has no price"
     integers = {operand.dtype for operand in operation.inputs} <= {"int8", "uint8", "int32", "int64"}
     if PRICES.get(name) is matmul and integers:
         return f"{operation.name} of whole numbers has no price; its bytes are a lower bound"
