@@ -11,7 +11,7 @@ from .families.attention import attention, attention_backward
 from .families.convolution import convolution, convolution_backward, is_depthwise
 from .families.elementwise import drawn, elementwise
 from .families.foreach import OPTIMIZERS, foreach
-from .families.matmul import matmul
+from .families.matmul import MULTIPLIED, matmul
 from .families.movement import cat, embedding_backward, gather, placed, pooled, scatter, spread, triangle
 from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SIMPLE
 from .families.norms import batch_norm, batch_norm_backward, group_norm, layer_norm, layer_norm_backward
@@ -117,9 +117,9 @@ def _against(name: str, operation: Operation) -> str:
         return "a copy from the host takes as long as the bus does, which has no price"
     if not operation.outputs:
         return f"{operation.name} hands its result to the host, which has no price"
-    integers = {operand.dtype for operand in operation.inputs} <= {"int8", "uint8", "int32", "int64"}
-    if PRICES.get(name) is matmul and integers:
-        return f"{operation.name} of whole numbers has no price; its bytes are a lower bound"
+    dtype = operation.inputs[0].dtype if operation.inputs else ""
+    if PRICES.get(name) in (matmul, convolution, convolution_backward) and dtype not in MULTIPLIED:
+        return f"{operation.name} of {dtype} has no price; its bytes are a lower bound"
     if PRICES.get(name) is convolution and operation.arguments.get("transposed"):
         return f"transposed {operation.name} has no price; its bytes are a lower bound"
     if PRICES.get(name) in (convolution, convolution_backward) and is_depthwise(operation):

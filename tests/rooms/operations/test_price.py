@@ -72,7 +72,7 @@ def test_an_unknown_operation_is_refused_with_the_least_its_bytes_take() -> None
     ],
 )
 def test_known_operations_in_forms_without_a_price_are_refused(refused: Operation) -> None:
-    """Sorts of short rows, products of whole numbers, other convolutions, copies from and to the host, odd operands."""
+    """Sorts of short rows, products of other types, other convolutions, copies from and to the host, odd operands."""
     assert [kernel.source for kernel in kernels_of(H200, refused)] == ["refused"]
 
 
