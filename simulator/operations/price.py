@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from ..device.device import Device
 from .families.attention import attention, attention_backward
+from .families.composed import logsumexp, loss_of_elements, loss_of_logits
 from .families.convolution import convolution, convolution_backward, is_depthwise
 from .families.elementwise import drawn, elementwise
 from .families.foreach import OPTIMIZERS, foreach
@@ -17,7 +18,7 @@ from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SIMPLE
 from .families.norms import batch_norm, batch_norm_backward, group_norm, layer_norm, layer_norm_backward
 from .families.ordering import can_sort, running_sum, sort, topk
 from .families.reductions import reduction
-from .families.rows import nll_loss, nll_loss_backward, pointwise_loss, softmax, softmax_backward
+from .families.rows import nll_loss, nll_loss_backward, softmax, softmax_backward
 from .gpu import Gpu
 from .operation import Operation, RecordedStep
 from .priced import PricedKernel
@@ -66,7 +67,9 @@ PRICES: Mapping[str, Price] = {
     **dict.fromkeys(("convolution", "cudnn_convolution"), convolution),
     "convolution_backward": convolution_backward,
     "native_batch_norm_backward": batch_norm_backward,
-    **dict.fromkeys(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"), pointwise_loss),
+    **dict.fromkeys(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"), loss_of_elements),
+    "binary_cross_entropy_with_logits": loss_of_logits,
+    "logsumexp": logsumexp,
     **dict.fromkeys(("max_pool2d_with_indices", "avg_pool2d"), pooled),
     "native_dropout": _dropout,
     **dict.fromkeys(("arange", "linspace", "eye"), _arange),

@@ -96,6 +96,19 @@ def test_groups_of_a_product_take_as_long_as_a_batch_of_equal_ones() -> None:
         assert grouped.time_s == pytest.approx(batched.time_s, rel=0.02)
 
 
+def test_composed_operations_launch_the_kernels_of_their_parts() -> None:
+    """As ATen writes them: `logsumexp` nine, a loss of logits five, of which one or two read rows."""
+    scores, targets, mean = tensor(1, 64, 1024), tensor(2, 64, 1024), tensor(3)
+    for work, count, reductions in (
+        (operation("logsumexp", (scores,), (tensor(4, 64),), dim=(-1,)), 9, 2),
+        (operation("binary_cross_entropy_with_logits", (scores, targets), (mean,)), 5, 1),
+        (operation("mse_loss", (scores, targets), (mean,), reduction=2), 2, 1),
+        (operation("mse_loss", (scores, targets), (scores,), reduction=0), 1, 0),
+    ):
+        names = [kernel.name for kernel in kernels_of(H200, work)]
+        assert (len(names), names.count("reduce")) == (count, reductions), work.name
+
+
 def test_a_triton_kernel_is_as_it_was_simulated_and_leaves_its_tensors_in_l2() -> None:
     """An operation behind it would read its output from HBM."""
     source, made, output = (tensor(number, 1 << 20) for number in (1, 2, 3))
