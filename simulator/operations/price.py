@@ -127,7 +127,7 @@ def _against(name: str, operation: Operation) -> str:
         return f"transposed {operation.name} has no price; its bytes are a lower bound"
     if PRICES.get(name) in (convolution, convolution_backward) and is_depthwise(operation):
         return f"depthwise {operation.name} has no price; its bytes are a lower bound"
-    if name == "sort" and not can_sort(operation):
+    if name == "sort" and operation.inputs and not can_sort(operation):
         return "sort of short rows has no price; its bytes are a lower bound"
     return ""
 

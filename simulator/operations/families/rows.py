@@ -86,7 +86,7 @@ def nll_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 def nll_loss_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Its gradient: zeros, and a value in each row."""
     output = operation.outputs[0]
-    targets = next(operand for operand in operation.inputs if operand.dtype == "int64")
+    targets = operation.inputs[2]
     filled = iterate("fill", (), output, gpu)
     return [filled, _pick("nll_loss_backward", output, (targets,), (), gpu)]
 
