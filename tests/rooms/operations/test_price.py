@@ -32,7 +32,7 @@ def test_functions_launch_the_kernels_that_were_counted(name: str) -> None:
 @pytest.mark.parametrize("temperature", ["cold", "warm"])
 @pytest.mark.parametrize("fitted", [True, False])
 def test_operations_take_as_long_as_on_an_h100(fitted: bool, temperature: Literal["cold", "warm"]) -> None:
-    """284 single operations from 1 us to 6 ms: the half that numbers were read off, and the other."""
+    """284 single operations from 1 us to 6 ms: the half that most numbers were read off, and the other."""
     errors, long, counted = [], [], []
     for case in LAB.cases(LAB.OPERATIONS):
         kernels = LAB.second_run(case, H100, temperature)
