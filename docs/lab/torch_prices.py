@@ -1,10 +1,11 @@
 """Prices of torch's operations beside what GPUs took: `python docs/lab/torch_prices.py [--all]`.
 
-Data: `torch-operations-h100-2026-11-27` (283 single operations on one H100, behind a flushed L2 and repeated) and
+Data: `torch-operations-h100-2026-11-27` (284 single operations on one H100, behind a flushed L2 and repeated) and
 `torch-functions-h200-2026-11-25` (nine functions on one H200). A line holds a name, the operations as torch's
 dispatcher sees them (`Operation.to_dict`), and the kernels of the profiler, [name, us]; an operation that is not
-written down has none. The even lines of the first are what numbers were fitted on, the odd ones are the others:
-but whoever chose the forms of the prices saw both.
+written down has none. Numbers were read off the even lines of the first ("fitted") where a kind of operation has any,
+else off odd ones (sums and RMS norms of rows, top-k, pooling); and whoever chose the forms of the prices saw all lines.
+So the others are no blind test.
 """
 
 import argparse
@@ -30,7 +31,7 @@ Temperature = Literal["cold", "warm"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Operations, and their kernels as (name, us), by temperature of L2; `fitted`: numbers were read off it."""
+    """Operations, and their kernels as (name, us), by temperature of L2; `fitted`: an even line."""
 
     name: str
     operations: tuple[Operation, ...]

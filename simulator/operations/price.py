@@ -8,16 +8,17 @@ from collections.abc import Callable, Mapping
 
 from ..device.device import Device
 from .families.attention import attention, attention_backward
+from .families.composed import logsumexp, loss_of_elements, loss_of_logits
 from .families.convolution import convolution, convolution_backward, is_depthwise
 from .families.elementwise import drawn, elementwise
 from .families.foreach import OPTIMIZERS, foreach
-from .families.matmul import matmul
+from .families.matmul import MULTIPLIED, matmul
 from .families.movement import cat, embedding_backward, gather, placed, pooled, scatter, spread, triangle
 from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SIMPLE
 from .families.norms import batch_norm, batch_norm_backward, group_norm, layer_norm, layer_norm_backward
 from .families.ordering import can_sort, running_sum, sort, topk
 from .families.reductions import reduction
-from .families.rows import nll_loss, nll_loss_backward, pointwise_loss, softmax, softmax_backward
+from .families.rows import nll_loss, nll_loss_backward, softmax, softmax_backward
 from .gpu import Gpu
 from .operation import Operation, RecordedStep
 from .priced import PricedKernel
@@ -66,7 +67,9 @@ PRICES: Mapping[str, Price] = {
     **dict.fromkeys(("convolution", "cudnn_convolution"), convolution),
     "convolution_backward": convolution_backward,
     "native_batch_norm_backward": batch_norm_backward,
-    **dict.fromkeys(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"), pointwise_loss),
+    **dict.fromkeys(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"), loss_of_elements),
+    "binary_cross_entropy_with_logits": loss_of_logits,
+    "logsumexp": logsumexp,
     **dict.fromkeys(("max_pool2d_with_indices", "avg_pool2d"), pooled),
     "native_dropout": _dropout,
     **dict.fromkeys(("arange", "linspace", "eye"), _arange),
@@ -105,19 +108,26 @@ def price(operation: Operation, gpu: Gpu) -> tuple[PricedKernel, ...]:
         return (
             refused(operation, gpu, f"torch's operation {operation.name} has no price; its bytes are a lower bound"),
         )
-    return tuple(family(operation, gpu))
+    try:
+        return tuple(family(operation, gpu))
+    except (LookupError, ValueError, ZeroDivisionError):
+        return (refused(operation, gpu, f"{operation.name} with operands of these shapes has no price"),)
 
 
 def _against(name: str, operation: Operation) -> str:
     """Why an operation of a known name has no price all the same; empty: it has one."""
-    integers = {operand.dtype for operand in operation.inputs} <= {"int8", "uint8", "int32", "int64"}
-    if PRICES.get(name) is matmul and integers:
-        return f"{operation.name} of whole numbers has no price; its bytes are a lower bound"
+    if name in ("copy", "to_copy") and len(operation.inputs) < (2 if name == "copy" else 1):
+        return "a copy from the host takes as long as the bus does, which has no price"
+    if not operation.outputs:
+        return f"{operation.name} hands its result to the host, which has no price"
+    dtype = operation.inputs[0].dtype if operation.inputs else ""
+    if PRICES.get(name) in (matmul, convolution, convolution_backward) and dtype not in MULTIPLIED:
+        return f"{operation.name} of {dtype} has no price; its bytes are a lower bound"
     if PRICES.get(name) is convolution and operation.arguments.get("transposed"):
         return f"transposed {operation.name} has no price; its bytes are a lower bound"
     if PRICES.get(name) in (convolution, convolution_backward) and is_depthwise(operation):
         return f"depthwise {operation.name} has no price; its bytes are a lower bound"
-    if name == "sort" and not can_sort(operation):
+    if name == "sort" and operation.inputs and not can_sort(operation):
         return "sort of short rows has no price; its bytes are a lower bound"
     return ""
 

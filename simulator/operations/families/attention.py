@@ -7,6 +7,7 @@ sequence is bound by the bytes of K and V.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, prod
 from types import MappingProxyType
 
@@ -15,6 +16,7 @@ from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import copied
 
+HALF = ("bfloat16", "float16")
 Fractions = Mapping[tuple[str, bool], float]
 FORWARD: Fractions = MappingProxyType(
     {
@@ -27,8 +29,8 @@ FORWARD: Fractions = MappingProxyType(
     }
 )
 """(Back end, head dim above 64) -> fraction of the peak that long rows reach: cuDNN's of the fastest instruction's,
-the others' of `mma.sync`, which is all that they use. Kind: fitted, docs/kernel-speed.md
-(H200) and the H100's operations of 2026-11-27."""
+the others' of `mma.sync`, which is all that they use. Kind: fitted, docs/kernel-speed.md (H200) and single operations
+of an H100 (docs/lab/torch_prices.py)."""
 BACKWARD: Fractions = MappingProxyType(
     {
         ("cudnn", False): 0.63,
@@ -47,6 +49,10 @@ KEYS = 64
 TILE_KEYS = 130
 """Keys more that a query tile costs; of a causal mask DIAGONAL_KEYS. Kind: fitted, docs/kernel-speed.md (H200)."""
 DIAGONAL_KEYS = 250
+SPLIT_BELOW = 0.8
+"""Of two CTAs an SM: with fewer, FlashAttention-2 splits keys (`num_splits_heuristic`), and combines what it gets."""
+WHOLE_WAVES = 3
+"""Waves from which on it does not count that the last one is not full."""
 DECODE_FRACTION = 0.92
 """Of HBM's bandwidth that one query a sequence reaches. Kind: fitted, 16 sequences of 4,096 keys on one H100."""
 
@@ -78,19 +84,16 @@ def attention(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         return [*kernels, *_decode(problem, operation, gpu)]
     busy = products_s(problem, FORWARD, problem.flop, gpu)
     name = f"{problem.backend}_attention_forward"
-    kernels.append(
-        gpu.kernel(
-            name, operation.inputs[:4], operation.outputs[:2], source="attention", tensor_s=busy, note=_note(gpu)
-        )
-    )
-    return kernels
+    note = _note(problem, gpu)
+    reads, writes = operation.inputs[:4], operation.outputs[:2]
+    return [*kernels, gpu.kernel(name, reads, writes, source="attention", tensor_s=busy, note=note)]
 
 
 def products_s(problem: Attention, fractions: Fractions, flop: float, gpu: Gpu) -> float:
     """Time of the tensor cores, with what query tiles cost beside their keys, in whole waves where they are few [s]."""
     device = gpu.device
     fraction = fractions[problem.backend, problem.head_dim > 64]
-    if problem.dtype not in ("bfloat16", "float16"):
+    if problem.dtype not in HALF:
         peak = 2.0 * device.fma_per_cycle * device.boost_clock_hz * gpu.sms
     else:
         fastest = device.fastest_flop_per_cycle("bf16")
@@ -100,11 +103,13 @@ def products_s(problem: Attention, fractions: Fractions, flop: float, gpu: Gpu) 
     walked = problem.keys / 2.0 if problem.causal else float(problem.keys)
     extra = DIAGONAL_KEYS + TILE / 2 if problem.causal else TILE_KEYS + -problem.keys % KEYS
     padded = tiles * TILE / problem.queries * (walked + extra) / walked
-    ctas = problem.heads * tiles
-    waves = ctas / gpu.sms
-    idle = ceil(waves) / waves if waves < 3 and not problem.causal else 1.0
-    longest = problem.keys / walked / max(waves, 1e-9)
-    return flop / (peak * fraction) * padded * max(idle, min(longest, gpu.sms) if waves < 1 else 1.0)
+    waves = problem.heads * tiles / gpu.sms
+    idle = 1.0
+    if waves < 1:
+        idle = problem.keys / walked / waves
+    elif waves < WHOLE_WAVES and not problem.causal:
+        idle = ceil(waves) / waves
+    return flop / (peak * fraction) * padded * idle
 
 
 def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -117,10 +122,10 @@ def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     sums = scratch(query, 0, dtype="float32")
     busy = products_s(problem, BACKWARD, 2.5 * problem.flop, gpu)
     name = f"{problem.backend}_attention_backward"
-    main = dict(source="attention", tensor_s=busy, note=_note(gpu))
+    main = partial(gpu.kernel, name, source="attention", tensor_s=busy, note=_note(problem, gpu))
     if problem.backend == "efficient":
         filled = gpu.kernel("fill", (), (sums,))
-        return [filled, gpu.kernel(name, (gradient, query, key, value, result), outputs, **main)]  # type: ignore[arg-type]
+        return [filled, main((gradient, query, key, value, result), outputs)]
     kernels: list[PricedKernel] = []
     if problem.backend == "cudnn":
         kernels.append(memset())
@@ -135,7 +140,7 @@ def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     shape = (*query.shape[:-2], problem.keys, problem.head_dim)
     wide = tuple(scratch(query, number, shape=shape) for number in (3, 4))
     made = wide if grouped else outputs[1:3]
-    kernels.append(gpu.kernel(name, (gradient, query, key, value), (sums, *made), **main))  # type: ignore[arg-type]
+    kernels.append(main((gradient, query, key, value), (sums, *made)))
     kernels.append(gpu.kernel("convert_dq", (sums,), outputs[:1], chain=4))
     if grouped:
         kernels += [
@@ -148,7 +153,7 @@ def _decode(problem: Attention, operation: Operation, gpu: Gpu) -> list[PricedKe
     reads, outputs = operation.inputs[:3], operation.outputs[:1]
     name = f"{problem.backend}_attention_decode"
     kernels = [gpu.kernel(name, reads, outputs, source="attention", chain=16, hbm_fraction=DECODE_FRACTION)]
-    if problem.backend == "flash" and problem.heads < 0.8 * gpu.sms * 8:
+    if problem.backend == "flash" and problem.key_heads < SPLIT_BELOW * 2 * gpu.sms:
         kernels.append(gpu.kernel("attention_combine", (), outputs, source="attention", chain=8))
     return kernels
 
@@ -173,6 +178,8 @@ def _tokens_first(operand: Operand) -> bool:
     return operand.strides[-3] <= operand.strides[-2] and operand.strides[-1] == 1
 
 
-def _note(gpu: Gpu) -> str:
+def _note(problem: Attention, gpu: Gpu) -> str:
+    if problem.dtype not in HALF:
+        return f"attention in {problem.dtype} was not measured"
     known = gpu.device.compute_capability == "9.0"
     return "" if known else "fractions of the peak were read off an H100 and an H200"

@@ -36,7 +36,8 @@ def elementwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         return [copied(inputs[0], output, gpu)]
     if name in DRAWN:
         return [drawn(name, (), operation.outputs, gpu)]
-    return [iterate(name, inputs, output, gpu, more_outputs=operation.outputs[1:])]
+    more = [operand for operand in operation.outputs[1:] if operand.shape == output.shape]
+    return [iterate(name, inputs, output, gpu, more_outputs=more)]
 
 
 def drawn(name: str, inputs: Sequence[Operand], outputs: Sequence[Operand], gpu: Gpu) -> PricedKernel:

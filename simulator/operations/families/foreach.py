@@ -45,7 +45,7 @@ def foreach(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     norm = operation.name in NORMS
     written = [lists[0], *lists[2:]] if fused else [lists[0]] if in_place else [] if norm else [list(made[:count])]
     depth = min(len(lists) + (0 if in_place or norm else 1), 5)
-    kernels = []
+    kernels = [gpu.kernel("fill", (), ())] if norm else []
     for pieces in launches(lists[0], depth):
         elements = sum(piece.elements for piece in pieces)
         kernels.append(

@@ -47,6 +47,10 @@ H100."""
 RATES = {"bfloat16": "fp16", "float16": "fp16", "tf32": "tf32", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
 
 
+MULTIPLIED = frozenset(RATES) | {"float32"}
+"""Types of operands whose products have a price."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
     """A batch of matrix products, [m, k] times [k, n]."""
@@ -58,11 +62,6 @@ class Product:
     dtype: str
     aligned: bool = True
     few_channels: bool = False
-
-    @property
-    def flop(self) -> float:
-        """All of its multiplications and additions."""
-        return 2.0 * self.batch * self.m * self.n * self.k
 
 
 def matmul(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

@@ -41,13 +41,14 @@ def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`embedding`, `index_select`, `index`, `gather`: rows as wide loads, or elements one by one."""
     output, source = operation.outputs[0], operation.inputs[0]
     indices = [operand for operand in operation.inputs if operand.dtype in ("int64", "int32", "bool")]
-    taken = _part(source, min(output.bytes, source.bytes))
     row = prod(source.shape[1:]) * source.item_bytes
     rows = operation.name != "gather" and len(indices) == 1 and row % 16 == 0 and source.is_dense
     if rows and len(source.shape) > 1 and output.elements == indices[0].elements * prod(source.shape[1:]):
+        taken = _part(source, min(output.bytes, source.bytes))
         return [gpu.kernel("vectorized_gather", (taken, *indices), (output,), chain=2)]
     elements = GATHERED if operation.name == "gather" else INDEXED_ELEMENTS
-    sectors = output.elements * gpu.device.sector_bytes / gpu.device.l2_bytes_per_s
+    sectors = output.elements * gpu.device.sector_bytes
+    taken = _part(source, min(sectors, source.bytes))
     return [
         gpu.kernel(
             "gather",
@@ -56,7 +57,7 @@ def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
             instructions=INDEXED * output.elements,
             chain=2 * elements,
             latency_s=elements * FIRST_MISS_S if source.bytes > gpu.cache.capacity_bytes else 0.0,
-            l2_s=sectors,
+            l2_s=sectors / gpu.device.l2_bytes_per_s,
             overlap=SERIAL,
         )
     ]

@@ -11,7 +11,6 @@ from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
 from .issue_slots import SOFTMAX, SOFTMAX_IN_REGISTERS, VECTORISED
-from .reductions import reduced
 
 CTAS_PER_SM = 2
 """Of `cunn_SoftMaxForward`: 1,024 threads each."""
@@ -87,18 +86,9 @@ def nll_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 def nll_loss_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Its gradient: zeros, and a value in each row."""
     output = operation.outputs[0]
-    targets = next(operand for operand in operation.inputs if operand.dtype == "int64")
+    targets = operation.inputs[2]
     filled = iterate("fill", (), output, gpu)
     return [filled, _pick("nll_loss_backward", output, (targets,), (), gpu)]
-
-
-def pointwise_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss`: of each element, and their mean or sum."""
-    output = operation.outputs[0]
-    if operation.arguments.get("reduction", 1) == 0:
-        return [iterate("sub", operation.inputs, output, gpu)]
-    losses = scratch(operation.inputs[0], 1)
-    return [iterate("sub", operation.inputs, losses, gpu), *reduced(losses, (output,), (), gpu)]
 
 
 def _pick(

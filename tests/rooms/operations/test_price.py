@@ -32,7 +32,7 @@ def test_functions_launch_the_kernels_that_were_counted(name: str) -> None:
 @pytest.mark.parametrize("temperature", ["cold", "warm"])
 @pytest.mark.parametrize("fitted", [True, False])
 def test_operations_take_as_long_as_on_an_h100(fitted: bool, temperature: Literal["cold", "warm"]) -> None:
-    """283 single operations from 1 us to 6 ms: the half that numbers were read off, and the other."""
+    """284 single operations from 1 us to 6 ms: the half that most numbers were read off, and the other."""
     errors, long, counted = [], [], []
     for case in LAB.cases(LAB.OPERATIONS):
         kernels = LAB.second_run(case, H100, temperature)
@@ -65,10 +65,14 @@ def test_an_unknown_operation_is_refused_with_the_least_its_bytes_take() -> None
         operation(
             "convolution", (tensor(1, 1, 8, 8, 8), tensor(2, 8, 8, 3, 3)), (tensor(3, 1, 8, 8, 8),), transposed=True
         ),
+        operation("convolution", (tensor(1, 1, 8, 8, 8), tensor(2, 8, 1, 3, 3)), (tensor(3, 1, 8, 8, 8),), groups=8),
+        operation("copy_", (tensor(1, 64),), (tensor(1, 64),)),
+        operation("_to_copy", (tensor(1, 64),), ()),
+        operation("bmm", (tensor(1, 4, 64, 64),), (tensor(2, 4, 64, 64),)),
     ],
 )
-def test_forms_of_known_operations_without_a_price_are_refused(refused: Operation) -> None:
-    """Sorts of short rows, products of whole numbers, transposed convolutions would take another's price."""
+def test_known_operations_in_forms_without_a_price_are_refused(refused: Operation) -> None:
+    """Sorts of short rows, products of other types, other convolutions, copies from and to the host, odd operands."""
     assert [kernel.source for kernel in kernels_of(H200, refused)] == ["refused"]
 
 
@@ -90,6 +94,19 @@ def test_groups_of_a_product_take_as_long_as_a_batch_of_equal_ones() -> None:
         (*_, batched) = kernels_of(H200, operation("bmm", factors, (product,)))
         assert grouped.note
         assert grouped.time_s == pytest.approx(batched.time_s, rel=0.02)
+
+
+def test_composed_operations_launch_the_kernels_of_their_parts() -> None:
+    """As ATen writes them: `logsumexp` nine, a loss of logits five, of which one or two read rows."""
+    scores, targets, mean = tensor(1, 64, 1024), tensor(2, 64, 1024), tensor(3)
+    for work, count, reductions in (
+        (operation("logsumexp", (scores,), (tensor(4, 64),), dim=(-1,)), 9, 2),
+        (operation("binary_cross_entropy_with_logits", (scores, targets), (mean,)), 5, 1),
+        (operation("mse_loss", (scores, targets), (mean,), reduction=2), 2, 1),
+        (operation("mse_loss", (scores, targets), (scores,), reduction=0), 1, 0),
+    ):
+        names = [kernel.name for kernel in kernels_of(H200, work)]
+        assert (len(names), names.count("reduce")) == (count, reductions), work.name
 
 
 def test_a_triton_kernel_is_as_it_was_simulated_and_leaves_its_tensors_in_l2() -> None:

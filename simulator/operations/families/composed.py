@@ -1,0 +1,62 @@
+"""Operations that torch makes of others, out of its dispatcher's sight: the kernels of these, one by one."""
+
+from ..gpu import Gpu, scratch
+from ..operation import Operand, Operation
+from ..priced import PricedKernel
+from .elementwise import iterate
+from .reductions import reduced
+
+
+def logsumexp(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`logsumexp`: largest elements (infinite ones as 0), exponentials of differences, their sums, logarithms."""
+    source, output = operation.inputs[0], operation.outputs[0]
+    given = operation.arguments.get("dim", ())
+    axes = tuple(given) if isinstance(given, list | tuple) else (given,)
+    largest, infinite, powers = scratch(output, 0), scratch(output, 1, dtype="bool"), scratch(source, 2)
+    kept = _kept(source, largest, axes)
+    return [
+        *reduced(source, (largest,), axes, gpu),
+        iterate("abs", (largest,), scratch(output, 3), gpu),
+        iterate("eq", (scratch(output, 3),), infinite, gpu),
+        iterate("masked_fill", (largest, infinite), largest, gpu),
+        iterate("sub", (source, kept), powers, gpu),
+        iterate("exp", (powers,), powers, gpu),
+        *reduced(powers, (output,), axes, gpu, is_sum=True),
+        iterate("log", (output,), output, gpu),
+        iterate("add", (output, largest), output, gpu),
+    ]
+
+
+def loss_of_logits(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`binary_cross_entropy_with_logits`: (1 - y) x - log sigmoid x, and its mean or sum."""
+    logits, targets = operation.inputs[:2]
+    output = operation.outputs[0]
+    losses, logarithms = scratch(logits, 0), scratch(logits, 1)
+    kernels = [
+        iterate("rsub", (targets,), losses, gpu),
+        iterate("mul", (losses, logits), losses, gpu),
+        iterate("log_sigmoid_forward", (logits,), logarithms, gpu),
+        iterate("sub", (losses, logarithms), losses, gpu),
+    ]
+    return [*kernels, *_meaned(operation, losses, output, gpu)]
+
+
+def loss_of_elements(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss`: of each element, and their mean or sum."""
+    output = operation.outputs[0]
+    losses = scratch(operation.inputs[0], 0)
+    return [iterate("sub", operation.inputs, losses, gpu), *_meaned(operation, losses, output, gpu)]
+
+
+def _meaned(operation: Operation, losses: Operand, output: Operand, gpu: Gpu) -> list[PricedKernel]:
+    """Kernels of the reduction that a loss is asked for: 0 none, 1 mean, 2 sum."""
+    kind = operation.arguments.get("reduction", 1)
+    return reduced(losses, (output,), (), gpu, is_sum=kind == 2) if kind else []
+
+
+def _kept(source: Operand, reduced_to: Operand, axes: tuple[int, ...]) -> Operand:
+    """What a reduction gives, with sizes of 1 along its axes."""
+    rank = len(source.shape)
+    gone = {axis % rank for axis in axes} if axes else set(range(rank))
+    shape = tuple(1 if axis in gone else size for axis, size in enumerate(source.shape))
+    return scratch(reduced_to, 0, shape=shape)
