@@ -111,6 +111,8 @@ def _answer(stack: ExitStack, device: Device, properties: Any, notes: dict[str, 
     replace(stack, "torch:Generator", GeneratorOnCpu)
     # Numbers of the device are printed as what `item` gives.
     replace(stack, "torch._subclasses.fake_tensor:FakeTensor.__format__", _formatted, is_new=True)
+    # A CUDA build would make a tensor for real, so that its autograd finds a device.
+    replace(stack, "torch._subclasses.fake_tensor:init_gpu_context", lambda *_: None)
     # Modules of fake tensors could not be moved: something refers to these weakly.
     replace(stack, "torch.utils:weakref", SimpleNamespace(getweakrefs=lambda _: []))
 

@@ -181,7 +181,8 @@ def recording(device: Device, mode: Mode = "auto", train: bool = False, indices:
         stack.enter_context(nullcontext() if train else torch.no_grad())
         stack.enter_context(recorder)
         stack.enter_context(warnings.catch_warnings())
-        warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
+        for text in ("Accessing the data pointer of FakeTensor", "The AccumulateGrad node's stream does not match"):
+            warnings.filterwarnings("ignore", message=text)
         yield session
 
 
