@@ -135,6 +135,13 @@ class Stream(nullcontext[None]):
         return True
 
 
+class Graph:
+    """In place of `torch.cuda.CUDAGraph`, which code may name but not make."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise RuntimeError(GRAPHS)
+
+
 class _Device(nullcontext[None]):
     """A `with` block on one of the GPUs, of which there is one."""
 
@@ -152,9 +159,6 @@ def stand_ins(notes: dict[str, None]) -> dict[str, Any]:
             notes[NO_DATA] = None
             return super().elapsed_time(other)
 
-    def no_graphs(*_: Any, **__: Any) -> Any:
-        raise RuntimeError(GRAPHS)
-
     answers: dict[str, Any] = {
         "Event": Timed,
         "Stream": Stream,
@@ -163,8 +167,8 @@ def stand_ins(notes: dict[str, None]) -> dict[str, Any]:
         "stream": lambda stream=None: stream or Stream(),
         "device": _Device,
         "default_generators": (torch.Generator(),),
-        "CUDAGraph": no_graphs,
-        "graph": lambda *_, **__: no_graphs(),
+        "CUDAGraph": Graph,
+        "graph": lambda *_, **__: Graph(),
         "nvtx": SimpleNamespace(
             **{name: _answering(None) for name in ("range_push", "range_pop", "mark")}, range=_answering(nullcontext())
         ),

@@ -95,6 +95,7 @@ def _answer(stack: ExitStack, device: Device, properties: Any, notes: dict[str, 
         "mem_get_info": lambda *_, **__: (device.hbm_bytes, device.hbm_bytes),
         "get_rng_state": lambda *_, **__: torch.empty(16, dtype=torch.uint8),
         "set_rng_state": lambda *_, **__: None,
+        "is_current_stream_capturing": lambda: False,
         "_exchange_device": lambda *_: 0,
         "_maybe_exchange_device": lambda *_: 0,
     }
