@@ -1,14 +1,16 @@
 """C++ finds a GPU where there is none: c10's guard of the CUDA device, and the hooks of autograd's engine.
 
 Both are objects of C++ whose first field leads to a table of functions. Theirs are replaced by copies in which some
-functions do nothing, or name the device. The places of functions are read off the headers that torch ships, and are
-checked against what they answer. So a build for CPUs and a CUDA build without a GPU are treated alike.
+functions are one of torch's own that returns 1: true, or the CUDA device of index 0 (which is kind 1), or nothing that
+matters. The places of functions are read off the headers that torch ships, and checked against what they answer.
+So a build for CPUs and a CUDA build without a GPU are treated alike.
 """
 
 import ctypes
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,16 @@ from ..capture.user_function import Unusable
 
 KINDS = 21
 """Kinds of devices that c10 keeps guards of: its table has not changed its size since torch 2.0."""
-DEVICE = ctypes.c_uint16
-"""A device as functions return it: kind in the low byte, index in the high one."""
+GUARD = "c10/core/impl/DeviceGuardImplInterface.h", "DeviceGuardImplInterface"
+ACCELERATOR = "ATen/detail/AcceleratorHooksInterface.h", "AcceleratorHooksInterface"
+ONES = ("type", "getDevice", "exchangeDevice", "getStream", "record", "block")
+"""Functions of a guard that name the device, or would refuse. A stream begins with its device, and its number may be
+any, for streams wait for each other (`record`, `block`), which here does nothing."""
+TRUE = ("isBuilt", "isAvailable", "hasPrimaryContext")
 REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 HOOKS = "_ZN2at6detail12getCUDAHooksEv"
+KEPT: list[Any] = []
+"""Tables that C++ has the addresses of."""
 ROOT = Path(torch.__file__).parent
 
 
@@ -39,16 +47,15 @@ def device_in_cpp() -> Iterator[None]:
         raise lacking("a table of device guards as it is known (CPU, CUDA, meta)")
     hooks_of.restype = ctypes.c_void_p
     hooks = ctypes.c_void_p.from_address(hooks_of())
-    guard_before, functions_before = table[cuda], hooks.value
-    guard, hooked = _guard_like(table[meta] or 0, meta, cuda), _hooks_like(functions_before or 0)
-    table[cuda], hooks.value = ctypes.addressof(guard), ctypes.addressof(hooked)
+    before = table[cuda], hooks.value
+    table[cuda], hooks.value = _tables(table[meta] or 0, hooks.value or 0, cuda, meta)
     try:
         accelerator = torch.accelerator.current_accelerator()
         if accelerator is None or accelerator.type != "cuda":
             raise lacking("hooks of accelerators as they are known (isBuilt)")
         yield
     finally:
-        table[cuda], hooks.value = guard_before, functions_before
+        table[cuda], hooks.value = before
 
 
 def lacking(hook: str) -> Unusable:
@@ -73,61 +80,36 @@ def virtual_functions(header: str, name: str) -> list[str]:
     return [part for found in names for part in ([found, found] if found.startswith("~") else [found])]
 
 
-def _guard_like(guard: int, kind: int, new_kind: int) -> Any:
-    """A guard that speaks of another kind of device. Args: guard: address of one; kind: of device that it speaks of."""
-    names = virtual_functions("c10/core/impl/DeviceGuardImplInterface.h", "DeviceGuardImplInterface")
-    type_of = ctypes.CFUNCTYPE(ctypes.c_int8, ctypes.c_void_p)
-    device_of = ctypes.CFUNCTYPE(DEVICE, ctypes.c_void_p)
-    of_device = ctypes.CFUNCTYPE(DEVICE, ctypes.c_void_p, DEVICE)
-    functions = _functions(ctypes.c_void_p.from_address(guard).value or 0, names)
-    try:
-        answers = type_of(functions[names.index("type")])(guard), device_of(functions[names.index("getDevice")])(guard)
-        if answers[0] != kind or answers[1] & 0xFF != kind:
-            raise ValueError
-        table = _replaced(
-            functions,
-            names,
-            {
-                "type": type_of(lambda _: new_kind),
-                "getDevice": device_of(lambda _: new_kind),
-                "exchangeDevice": of_device(lambda *_: new_kind),
-                # A stream begins with its device. Its number may be any: the engine has streams wait for each other.
-                "getStream": of_device(lambda *_: new_kind),
-                "record": ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(lambda *_: None),
-                "block": ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(lambda *_: None),
-            },
-        )
-    except ValueError:
-        raise lacking("device guards as they are known (type, getDevice, getStream, record, block)") from None
-    made = ctypes.c_void_p(ctypes.addressof(table))
-    made.kept = table  # type: ignore[attr-defined]  # C++ has its address alone
-    return made
+@cache
+def _tables(meta_guard: int, hooks: int, cuda: int, meta: int) -> tuple[int, int]:
+    """Addresses of a guard of CUDA's, and of a table of hooks with CUDA built in; never freed: threads may hold them.
+
+    Args:
+        meta_guard: address of the guard of `meta`; hooks: of a table of hooks; cuda, meta: kinds of devices.
+    """
+    guard_names, hook_names = virtual_functions(*GUARD), virtual_functions(*ACCELERATOR)
+    if not {*ONES, "deviceCount"} <= {*guard_names} or not {*TRUE} <= {*hook_names}:
+        raise lacking(f"functions as they are known ({', '.join((*ONES, *TRUE))})")
+    functions = _functions(ctypes.c_void_p.from_address(meta_guard).value or 0, len(guard_names))
+    returns_one = functions[guard_names.index("deviceCount")]
+    answering = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)
+    answers = [answering(functions[guard_names.index(name)])(meta_guard) & 0xFF for name in ("type", "getDevice")]
+    if answers != [meta, meta] or answering(returns_one)(meta_guard) != cuda:
+        raise lacking("device guards as they are known (type, getDevice, deviceCount)")
+    for name in ONES:
+        functions[guard_names.index(name)] = returns_one
+    # Classes below that of the header have more functions than it.
+    hooked = _functions(hooks, 4 * len(hook_names))
+    for name in TRUE:
+        hooked[hook_names.index(name)] = returns_one
+    guard = ctypes.c_void_p(ctypes.addressof(functions))
+    KEPT.extend((functions, hooked, guard))
+    return ctypes.addressof(guard), ctypes.addressof(hooked)
 
 
-def _hooks_like(functions: int) -> Any:
-    """A table of hooks in which CUDA is built in, and its device is ready. Args: functions: address of another one."""
-    names = virtual_functions("ATen/detail/AcceleratorHooksInterface.h", "AcceleratorHooksInterface")
-    yes = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(lambda _: True)
-    try:
-        # Classes below this one have more functions.
-        return _replaced(
-            _functions(functions, names * 4), names, dict.fromkeys(("isBuilt", "isAvailable", "hasPrimaryContext"), yes)
-        )
-    except ValueError:
-        raise lacking("hooks of accelerators as they are known (isBuilt, isAvailable, hasPrimaryContext)") from None
-
-
-def _functions(address: int, names: list[str]) -> list[int]:
-    return [function or 0 for function in (ctypes.c_void_p * len(names)).from_address(address)]
-
-
-def _replaced(functions: list[int], names: list[str], answers: Mapping[str, Any]) -> Any:
-    """A table of functions with others at some places. Raises: ValueError: there is no such place."""
-    table = (ctypes.c_void_p * len(functions))(*functions)
-    for name, answer in answers.items():
-        table[names.index(name)] = ctypes.cast(answer, ctypes.c_void_p).value
-    table.kept = answers  # type: ignore[attr-defined]
-    return table
+def _functions(address: int, count: int) -> Any:
+    """A copy of a table of functions."""
+    return (ctypes.c_void_p * count).from_buffer_copy((ctypes.c_void_p * count).from_address(address))
 
 
 def _library(name: str) -> ctypes.CDLL:

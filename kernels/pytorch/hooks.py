@@ -55,6 +55,17 @@ def speaking_of(device: Device, notes: dict[str, None]) -> Iterator[Callable[[],
             setattr(driver, active, before)
 
 
+def hide_fakes(stack: ExitStack) -> None:
+    """Have libraries that do otherwise on fake tensors, where they are loaded, do as on a GPU."""
+    for name, asks in ASK_FOR_FAKES.items():
+        if hasattr(sys.modules.get(name), asks):
+            stack.enter_context(patch.object(sys.modules[name], asks, lambda _: False))
+
+
+ASK_FOR_FAKES = {"transformers.utils.import_utils": "is_fake_tensor"}
+"""Modules, and their functions that say whether a tensor is fake: masks of attention are made otherwise then."""
+
+
 def replace(stack: ExitStack, path: str, value: Any, is_new: bool = False) -> Any:
     """Replace an attribute until a stack is left.
 
@@ -114,6 +125,8 @@ def _answer(stack: ExitStack, device: Device, properties: Any, notes: dict[str, 
     replace(stack, "torch:Generator", GeneratorOnCpu)
     # Numbers of the device are printed as what `item` gives.
     replace(stack, "torch._subclasses.fake_tensor:FakeTensor.__format__", _formatted, is_new=True)
+    # A CUDA build would make a tensor for real, so that its autograd finds a device.
+    replace(stack, "torch._subclasses.fake_tensor:init_gpu_context", lambda *_: None)
     # Modules of fake tensors could not be moved: something refers to these weakly.
     replace(stack, "torch.utils:weakref", SimpleNamespace(getweakrefs=lambda _: []))
 

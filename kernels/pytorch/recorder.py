@@ -97,13 +97,18 @@ class Recorder(TorchDispatchMode):
         self._take_down(function, name, given, args, options, made, launches)
         return result
 
-    def begin(self, given: Iterable[torch.Tensor]) -> None:
-        """Record from now on. Args: given: tensors that are alive."""
+    @contextmanager
+    def recording(self, given: Iterable[torch.Tensor]) -> Iterator[None]:
+        """Take operations down in the block. Args: given: tensors that are alive."""
         self.parameters.clear()
         for tensor in given:
             self.note_tensor(tensor)
         self.storages.peak_bytes = self.storages.live_bytes
         self.is_on = True
+        try:
+            yield
+        finally:
+            self.is_on = False
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ from ...simulator.device.device import Device
 from ...simulator.operations.operation import RecordedStep
 from ..capture.recorded import Capture
 from .attention import attention_of
-from .hooks import speaking_of
+from .hooks import hide_fakes, speaking_of
 from .recorder import Recorder
 from .storages import Storages
 from .training import Training
@@ -61,17 +61,16 @@ class Session:
         for leaf in tree_leaves((args, options)):
             if isinstance(leaf, torch.nn.Module):
                 recorder.places.know(leaf)
-        recorder.begin(tensor for _, tensor in _parameters_of((function, args, options)))
         if self._mode == "compiled":
             function = torch.compile(function)
-        try:
+        alive = (tensor for _, tensor in _parameters_of((function, args, options)))
+        with ExitStack() as stack, recorder.recording(alive):
+            hide_fakes(stack)
             result = function(*args, **(options or {}))
             if self._training:
                 self._training.backward(result)
                 self._training.check(_parameters_of((function, args, options)))
             return result
-        finally:
-            recorder.is_on = False
 
     def step(self) -> RecordedStep:
         """What was recorded."""
@@ -181,7 +180,8 @@ def recording(device: Device, mode: Mode = "auto", train: bool = False, indices:
         stack.enter_context(nullcontext() if train else torch.no_grad())
         stack.enter_context(recorder)
         stack.enter_context(warnings.catch_warnings())
-        warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
+        for text in ("Accessing the data pointer of FakeTensor", "The AccumulateGrad node's stream does not match"):
+            warnings.filterwarnings("ignore", message=text)
         yield session
 
 

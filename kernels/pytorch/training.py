@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import ExitStack
+from time import sleep
 from typing import Any
 
 import torch
@@ -14,6 +15,9 @@ from ..capture.user_function import Unusable
 from .hooks import replace
 from .recorder import Recorder
 
+LET_GO_S = 0.05
+"""The engine's thread lets go of the last graph after it has told its end, and needs the interpreter for that: were it
+to end at once, the process would abort [s]."""
 MOST_NAMES = 3
 """Parameters that a note names."""
 
@@ -51,6 +55,7 @@ class Training:
             recorder.phase = "forward"
 
         recorder = self._recorder
+        stack.callback(sleep, LET_GO_S)
         _start_engine()
         engine = replace(stack, "torch.autograd:_engine_run_backward", run_backward)
         stack.callback(register_optimizer_step_pre_hook(enter).remove)
