@@ -18,10 +18,16 @@ from .trace.program.whole_grid import trace_grid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """Launches that can be simulated. Args: notes: doubts and remarks of those that were traced, one line each."""
+    """Launches that can be simulated.
+
+    Args:
+        notes: doubts and remarks of those that were traced, one line each.
+        lower_bound: whether waits of their CTAs for each other were left out.
+    """
 
     launches: tuple[Launch, ...]
     notes: tuple[str, ...] = ()
+    lower_bound: bool = False
 
 
 def follow(launches: Sequence[Launch], device: Device) -> Followed:
@@ -45,7 +51,11 @@ def follow(launches: Sequence[Launch], device: Device) -> Followed:
         programs.append(
             replace(outlined, program=program, traced=traced_launch.traced, consumer_warps=traced_launch.consumer_warps)
         )
-    return Followed(launches=tuple(programs), notes=tuple(note for launch in traced for note in launch.notes))
+    return Followed(
+        launches=tuple(programs),
+        notes=tuple(note for launch in traced for note in launch.notes),
+        lower_bound=any(launch.lower_bound for launch in traced),
+    )
 
 
 def _kernel(launch: Launch) -> CompiledKernel:

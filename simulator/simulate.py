@@ -14,7 +14,7 @@ from .arguments import check_settings, function_or_none, instance, optional_whol
 from .device.device import Device, found_device
 from .jobs.stopping import Tell
 from .launch.program import Launch, Resources
-from .outlines import follow
+from .outlines import Followed, follow
 from .prediction.notes import tile_notes
 from .prediction.prediction import Prediction
 from .prediction.timeline import Timeline, timeline_of, work_of_ctas
@@ -137,7 +137,7 @@ def predict(
             pipeline_key(resolved, device, **settings),
             resolved.schedule.name,
             device.name,
-            lambda: _simulated(*with_programs(resolved, device), device, settings, record=False, tell=tell)[0],
+            lambda: _simulated(resolved, device, settings, record=False, tell=tell)[1],
         )
     return _prediction(resolved, device, figures)
 
@@ -169,14 +169,13 @@ def predict_with_timeline(
 ) -> tuple[Prediction, Timeline]:
     """As `predict`, with the same prediction, and when each CTA ran where: the timeline steps through every CTA."""
     settings = _checked(l2, resolution, steady_state, overhead)
-    resolved, notes = with_programs(resolved, device)
-    figures, runs = _simulated(resolved, notes, device, settings, record=True, tell=tell)
+    followed, figures, runs = _simulated(resolved, device, settings, record=True, tell=tell)
     prediction = _prediction(resolved, device, figures)
 
     def work_of(launch: Launch) -> tuple[str, ...]:
         return work_of_ctas(launch, prediction.problem.part_text)
 
-    return prediction, timeline_of(resolved.launches, prediction.launches, runs, device.sms, work_of)
+    return prediction, timeline_of(followed.launches, prediction.launches, runs, device.sms, work_of)
 
 
 def peak_memory_bytes(problem: Problem, schedule: str, config: Config | None, device: Device) -> int:
@@ -224,28 +223,22 @@ def _checked(l2: str, resolution: str, steady_state: bool, overhead: str) -> dic
     return {"l2": l2, "resolution": resolution, "steady_state": steady_state, "overhead": overhead}
 
 
-def with_programs(resolved: Resolved, device: Device) -> tuple[Resolved, tuple[str, ...]]:
-    """What runs, with the programs of its launches; and remarks on those that were found in machine code."""
-    followed = follow(resolved.launches, device)
-    return replace(resolved, launches=followed.launches), followed.notes
-
-
 def _simulated(
     resolved: Resolved,
-    notes: tuple[str, ...],
     device: Device,
     settings: dict[str, Any],
     *,
     record: bool,
     tell: Tell | None,
-) -> "tuple[Figures, tuple[LaunchRun, ...]]":
-    """Figures of what runs, and what the engine saw. Args: notes: on its programs."""
+) -> "tuple[Followed, Figures, tuple[LaunchRun, ...]]":
+    """What runs with the programs of its launches, figures of it, and what the engine saw."""
     # The compiled loops take most of a second to load, which an answer from the store does not need.
     from .prediction.launch import with_useful
     from .simulate_launches import simulate_launches
 
+    followed = follow(resolved.launches, device)
     simulated = simulate_launches(
-        resolved.launches,
+        followed.launches,
         device,
         **settings,
         cost=resolved.cost,
@@ -266,12 +259,13 @@ def _simulated(
         notes=(
             *([resolved.shrunk] if resolved.shrunk else ()),
             *simulated.cost_notes,
-            *tile_notes(resolved.launches, device, resolved.problem),
+            *tile_notes(followed.launches, device, resolved.problem),
             *simulated.l2_notes,
-            *notes,
+            *followed.notes,
         ),
+        lower_bound=followed.lower_bound,
     )
-    return figures, simulated.runs
+    return followed, figures, simulated.runs
 
 
 def _prediction(resolved: Resolved, device: Device, figures: Figures) -> Prediction:
@@ -285,4 +279,5 @@ def _prediction(resolved: Resolved, device: Device, figures: Figures) -> Predict
         peak_memory_bytes=figures.peak_memory_bytes,
         fits=figures.fits,
         notes=figures.notes,
+        lower_bound=figures.lower_bound,
     )

@@ -79,15 +79,16 @@ def harness_code(mode: OnGpu) -> Iterator[None]:
         for module in (torch.testing, triton.testing):
             stack.enter_context(patch.object(module, "assert_close", passing(module.assert_close)))
         stack.enter_context(patch.object(torch, "set_default_device", default_device))
-        stack.enter_context(patch.object(torch, "Generator", _Generator))
+        stack.enter_context(patch.object(torch, "Generator", GeneratorOnCpu))
         yield
 
 
-class _Generator(torch.Generator):
+class GeneratorOnCpu(torch.Generator):
     """A generator of the GPU's: values are drawn on the CPU."""
 
-    def __new__(cls, device: Any = "cpu") -> "_Generator":
-        made: _Generator = super().__new__(cls, device="cpu")
+    def __new__(cls, device: Any = "cpu") -> "GeneratorOnCpu":
+        """Args: device: that it is asked for."""
+        made: GeneratorOnCpu = super().__new__(cls, device="cpu")
         return made
 
 

@@ -98,9 +98,7 @@ def _guard_like(guard: int, kind: int, new_kind: int) -> Any:
             },
         )
     except ValueError:
-        raise lacking(
-            "device guards as they are known (type, getDevice, exchangeDevice, getStream, record, block)"
-        ) from None
+        raise lacking("device guards as they are known (type, getDevice, getStream, record, block)") from None
     made = ctypes.c_void_p(ctypes.addressof(table))
     made.kept = table  # type: ignore[attr-defined]  # C++ has its address alone
     return made
@@ -128,7 +126,7 @@ def _replaced(functions: list[int], names: list[str], answers: Mapping[str, Any]
     table = (ctypes.c_void_p * len(functions))(*functions)
     for name, answer in answers.items():
         table[names.index(name)] = ctypes.cast(answer, ctypes.c_void_p).value
-    table.kept = answers
+    table.kept = answers  # type: ignore[attr-defined]
     return table
 
 

@@ -7,6 +7,7 @@
 Tensors are made with `device="cuda"`, or by modules that are; they have shapes, and no data.
 """
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from ..compile.call import KernelCall, RefusedCall, from_plain, values_of
 WORKER = f"{__package__}.worker"
 TIMEOUT_S = 600.0
 """What a step may take to be recorded, unless an option `timeout_s` says otherwise [s]."""
+QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "TORCH_LOGS": "-all"}
+"""Variables that keep torch from logging what notes say, or what is of no use for people."""
 OPTIONS = ("indices", "timeout_s")
 INDICES = ("", "uniform")
 
@@ -75,8 +78,7 @@ def record_step(
     is_module = not file.endswith(".py") and all(part.isidentifier() for part in file.split("."))
     if not Path(file).is_file() and not is_module:
         raise CannotCapture(f"{file}: no such file")
-    # What C++ logs of fake tensors is not for people.
-    process = Answerer(WORKER, "user's code", (), triton_cache() | {"TORCH_CPP_LOG_LEVEL": "ERROR"})
+    process = Answerer(WORKER, "user's code", (), triton_cache() | QUIET | dict(os.environ))
     job = {
         "file": file,
         "function": function,

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.driver import driver
 
 from ...simulator.device.device import Device
-from ..capture.harness import stand_ins
+from ..capture.harness import GeneratorOnCpu, stand_ins
 from ..capture.target_answers import CUDA, answer_cuda, driver_of, properties_of
 from .device_guard import device_in_cpp, lacking
 
@@ -95,6 +95,7 @@ def _answer(stack: ExitStack, device: Device, properties: Any, notes: dict[str, 
         "mem_get_info": lambda *_, **__: (device.hbm_bytes, device.hbm_bytes),
         "get_rng_state": lambda *_, **__: torch.empty(16, dtype=torch.uint8),
         "set_rng_state": lambda *_, **__: None,
+        "is_current_stream_capturing": lambda: False,
         "_exchange_device": lambda *_: 0,
         "_maybe_exchange_device": lambda *_: 0,
     }
@@ -108,6 +109,11 @@ def _answer(stack: ExitStack, device: Device, properties: Any, notes: dict[str, 
     replace(stack, "torch._C:_cuda_getDefaultStream", lambda *_: (0, 0, 1), is_new=True)
     # It is `not is_available()`, which is false here: yet there is no device to initialise.
     replace(stack, "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init", property(lambda _: True))
+    # It makes a tensor on the device, as if there was one, so that a backward pass finds a context.
+    replace(stack, "torch._subclasses.fake_tensor:init_gpu_context", lambda _: None)
+    replace(stack, "torch:Generator", GeneratorOnCpu)
+    # Numbers of the device are printed as what `item` gives.
+    replace(stack, "torch._subclasses.fake_tensor:FakeTensor.__format__", _formatted, is_new=True)
     # Modules of fake tensors could not be moved: something refers to these weakly.
     replace(stack, "torch.utils:weakref", SimpleNamespace(getweakrefs=lambda _: []))
 
@@ -172,6 +178,10 @@ class _OnCpu(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = {name: torch.device("cpu") if name == "device" else value for name, value in (kwargs or {}).items()}
         return function(*args, **options)
+
+
+def _formatted(tensor: torch.Tensor, text: str) -> str:
+    return format(tensor.item(), text) if not tensor.dim() else object.__format__(tensor, text)
 
 
 def _empty_strided(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:

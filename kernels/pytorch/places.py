@@ -28,11 +28,17 @@ IN_PACKAGE = re.compile(r"[/\\](torch|triton|tilesight|functorch)[/\\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Args: module: path of the module; where: `file.py:17`; parts: names of operations that a compiler has joined."""
+    """Where an operation comes from.
+
+    Args:
+        module: path of the module; where: `file.py:17`; parts: names of operations that a compiler has joined.
+        indexed: least size of dimensions that these index with tensors; 0: none does.
+    """
 
     module: str = ""
     where: str = ""
     parts: tuple[str, ...] = ()
+    indexed: int = 0
 
 
 class Places:
@@ -69,7 +75,7 @@ class Places:
         """Where what runs now comes from. Args: backward: the engine runs it: it comes from where its forward does."""
         place = self._of_frames()
         if not backward:
-            self._forward[torch.autograd._get_sequence_nr() - 1] = place
+            self._forward.setdefault(torch.autograd._get_sequence_nr() - 1, place)
         elif not place.parts and (node := torch._C._current_autograd_node()) is not None:
             return self._forward.get(node._sequence_nr(), place)
         return place
@@ -112,7 +118,8 @@ class Places:
         if index < 0:
             return None
         node = written[index][1]
-        parts = dict.fromkeys(_operation(origin) for origin in self._origins.get(node, [node]))
+        origins = self._origins.get(node, [node])
+        parts = dict.fromkeys(map(_operation, origins))
         stacks = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
         modules = list(stacks.values())
         lines = [found for found in LINE.findall(node.meta.get("stack_trace") or "") if not IN_PACKAGE.search(found[0])]
@@ -120,6 +127,7 @@ class Places:
             module=_plain(modules[-1][0]) if modules else "",
             where=f"{lines[-1][0].rpartition('/')[2]}:{lines[-1][1]}" if lines else "",
             parts=tuple(name for name in parts if name),
+            indexed=min((size for origin in origins if (size := _indexed(origin))), default=0),
         )
 
 
@@ -137,8 +145,23 @@ def _operation(node: Any) -> str:
     return str(schema.name).rpartition("::")[2] if schema is not None else ""
 
 
+def _indexed(node: Any) -> int:
+    """Size of the dimension that an operation of a graph indexes with a tensor; 0: it does not."""
+    name = str(getattr(getattr(node.target, "_schema", None), "name", "")).rpartition("::")[2]
+    shape = getattr(node.args[0].meta.get("val"), "shape", ()) if node.args and hasattr(node.args[0], "meta") else ()
+    if not shape:
+        return 0
+    if name == "embedding":
+        return int(shape[0])
+    if name in ("gather", "index_select", "scatter", "scatter_add"):
+        return int(shape[node.args[1]])
+    if name in ("index", "index_put"):
+        return min(int(size) for size, index in zip(shape, node.args[1], strict=False) if index is not None)
+    return int(shape[-1]) if name == "nll_loss_forward" else 0
+
+
 def _plain(path: str) -> str:
     """`layers.0.mlp` of `L['self']._modules['layers'].0.mlp`, or of a path below a compiled module."""
-    path = re.sub(r"^L\[['\"]\w+['\"]\]\.?", "", path)
+    path = re.sub(r"^[LG]\[['\"]\w+['\"]\]\.?", "", path)
     path = re.sub(r"\._modules\[['\"](\w+)['\"]\]|\[['\"]?(\w+)['\"]?\]", r".\1\2", path)
     return re.sub(r"(^|\.)_orig_mod(?=\.|$)", "", path).strip(".")

@@ -6,6 +6,7 @@ numbers that the code itself has made.
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -16,14 +17,14 @@ from torch.utils._pytree import tree_map
 
 from ...simulator.operations.operation import Operation, Phase
 from .places import Places
-from .storages import MOST_VALUES, Storages, is_real, tensors_in
+from .storages import MOST_VALUES, WHOLE, Storages, is_real, tensors_in
 
 MOST_ON_CPU = 1 << 22
 """Elements of a tensor on the CPU from which on it has no data: parameters on their way to the device."""
 NO_KERNEL = frozenset({
     "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "detach", "alias",
     "lift", "lift_fresh", "set_", "resize_", "_reshape_alias", "record_stream", "is_same_size", "detach_", "set_data",
-    "_has_compatible_shallow_copy_type", "is_pinned", "_pin_memory", "sym_size", "sym_stride", "sym_numel",
+    "_has_compatible_shallow_copy_type", "sym_size", "sym_stride", "sym_numel",
 })  # fmt: skip
 """Operations that launch nothing, beside views."""
 FILLS = frozenset({
@@ -32,6 +33,8 @@ FILLS = frozenset({
     "uniform_", "zero_", "fill_", "random_", "bernoulli_", "_to_copy",
 })  # fmt: skip
 """Operations that make inputs and parameters, or fill them."""
+PINS = frozenset({"is_pinned", "pin_memory", "_pin_memory"})
+COMPARED = frozenset({"equal", "allclose"})
 PLAIN = (bool, int, float, str)
 
 
@@ -72,6 +75,10 @@ class Recorder(TorchDispatchMode):
         given = tensors_in((args, options))
         if name == "_local_scalar_dense":
             return self._read(args[0])
+        if name in PINS:
+            return False if name == "is_pinned" else args[0]
+        if "generator" in options:
+            options["generator"] = None  # one of the CPU: there is no other
         if _is_of_cpu(name, given, args, options):
             with _disable_current_modes():
                 return function(*args, **options)
@@ -82,11 +89,11 @@ class Recorder(TorchDispatchMode):
         try:
             result = function(*args, **options)
         except (DynamicOutputShapeException, DataDependentOutputException):
-            result = self._shaped(name, values)
+            result = self._depending(name, values)
         made = tensors_in(result)
-        if schema is not None:
-            self._keep_values(schema, args, options, made, values)
-        launches = not (name in NO_KERNEL or getattr(function, "is_view", False) or schema_namespace(schema) == "prim")
+        launches = not (name in NO_KERNEL or getattr(function, "is_view", False) or str(function).startswith("prim."))
+        if schema is not None and launches:
+            self._keep_values(name, schema, args, options, made, values)
         self._take_down(function, name, given, args, options, made, launches)
         return result
 
@@ -164,45 +171,32 @@ class Recorder(TorchDispatchMode):
         return guess
 
     def _computed(self, function: Any, name: str, given: Any, args: Any, options: Any) -> Any:
-        """Results of an operation on known whole numbers, on the CPU; None: they are not known, or too many."""
-        device = _type(options.get("device"))
-        if not given and device != "cuda":
+        """Results of an operation of the device on known whole numbers; None: there are none."""
+        dtype = options.get("dtype")
+        makes = _type(options.get("device")) == "cuda" and not (dtype is not None and dtype.is_floating_point)
+        if not given and not (makes and _elements(name, args) <= MOST_VALUES):
             return None
-        if getattr(function, "is_view", False) or name in NO_KERNEL or getattr(function, "_schema", None) is None:
+        if name in NO_KERNEL or getattr(function, "is_view", True) or (all(map(is_real, given)) and not makes):
             return None
-        if any(tensor.numel() > MOST_VALUES for tensor in given) or (
-            all(is_real(x) for x in given) and device != "cuda"
-        ):
-            return None
-        if not given:
-            dtype = options.get("dtype")
-            if (dtype is not None and dtype.is_floating_point) or _elements(args) > MOST_VALUES:
-                return None
-        known = {id(tensor): self.storages.values(tensor) for tensor in given}
-        if any(values is None for values in known.values()):
-            return None
-        on_cpu = {key: torch.device("cpu") if key == "device" else value for key, value in options.items()}
-        with _disable_current_modes():
-            made = tree_map(
-                lambda leaf: known.get(id(leaf), leaf) if isinstance(leaf, torch.Tensor) else leaf, (args, on_cpu)
-            )
-            try:
-                return function(*made[0], **made[1])
-            except (RuntimeError, NotImplementedError):
-                return None
+        return self.storages.computed(function, given, args, options)
 
-    def _keep_values(self, schema: Any, args: Any, options: Any, made: Any, values: Any) -> None:
+    def _keep_values(self, name: str, schema: Any, args: Any, options: Any, made: Any, values: Any) -> None:
+        """Have values of what an operation has made, or forget those of what it wrote to."""
+        written = [x for x in (*made, *_written(schema, args, options)) if _is_on_device(x)]
         if values is None:
-            for tensor in _written(schema, args, options):
-                if _is_on_device(tensor):
-                    self.storages.forget(tensor)
+            for tensor in written:
+                if tensor.dtype in WHOLE:
+                    self.storages.forget(tensor, f"made by {name}")
             return
         for tensor, known in zip(made, tensors_in(values), strict=False):
             if _is_on_device(tensor) and self.storages.values(tensor) is None:
                 self.storages.keep(tensor, known)
 
-    def _shaped(self, name: str, values: Any) -> Any:
-        """Results whose shapes depend on values."""
+    def _depending(self, name: str, values: Any) -> Any:
+        """Results that are known by values alone."""
+        if values is None and name in COMPARED:
+            self.notes[f"{name} of tensors without values is guessed to be true"] = None
+            return True
         if values is None:
             where = self.places.here().where
             raise DependsOnData(
@@ -216,11 +210,6 @@ class Recorder(TorchDispatchMode):
             ),
             values,
         )
-
-
-def schema_namespace(schema: Any) -> str:
-    """`aten` of `aten::add`; empty: there is no schema."""
-    return str(schema.name).partition("::")[0] if schema is not None else ""
 
 
 def _name(function: Any) -> str:
@@ -239,23 +228,18 @@ def _type(device: Any) -> str:
     return torch.device(device).type if device is not None else ""
 
 
-def _elements(args: Any) -> int:
-    """Of a tensor that is made of a shape; of `arange` at most its last number."""
-    most = 1
-    for value in args:
-        if isinstance(value, list | tuple):
-            size = 1
-            for side in value:
-                size *= int(side)
-            most = max(most, size)
-    return most
+def _elements(name: str, args: Any) -> int:
+    """Of a tensor that is made of a shape, or of `arange`'s numbers, at most."""
+    if name == "arange":
+        return max((int(value) for value in args if isinstance(value, int | float)), default=0)
+    return max((prod(map(int, value)) for value in args if isinstance(value, list | tuple)), default=1)
 
 
 def _is_of_cpu(name: str, given: Any, args: Any, options: Any) -> bool:
     """Whether an operation is computed here: all that it is about lies on the CPU, and is small."""
     device = _type(options.get("device"))
     if not given:
-        return device in ("", "cpu") and _elements(args) <= MOST_ON_CPU
+        return device in ("", "cpu") and _elements(name, args) <= MOST_ON_CPU
     return all(is_real(tensor) and tensor.numel() <= MOST_ON_CPU for tensor in given) and device in ("", "cpu")
 
 

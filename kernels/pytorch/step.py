@@ -16,6 +16,7 @@ from ..capture.recorded import Capture
 from .attention import attention_of
 from .hooks import speaking_of
 from .recorder import Recorder
+from .storages import Storages
 from .training import Training
 from .triton_launches import TritonLaunches
 
@@ -31,7 +32,12 @@ class Session:
     ) -> None:
         self._recorder, self._launches, self._mode, self._training = recorder, launches, mode, training
         self._hook_compiler = hook_compiler
-        self._asked_to_compile = False
+        self._asked_to_compile = self._is_given = False
+
+    @property
+    def storages(self) -> Storages:
+        """What is known of memory."""
+        return self._recorder.storages
 
     @property
     def captures(self) -> list[Capture]:
@@ -51,7 +57,7 @@ class Session:
         Returns:
             What the function returns.
         """
-        recorder = self._recorder
+        recorder, self._is_given = self._recorder, bool(args or options)
         for leaf in tree_leaves((args, options)):
             if isinstance(leaf, torch.nn.Module):
                 recorder.places.know(leaf)
@@ -74,7 +80,7 @@ class Session:
         if self._asked_to_compile:
             compiled = compiled or _graphs() > 0
             self._note_compiler()
-        if recorder.inits:
+        if recorder.inits and not self._is_given:
             recorder.notes[
                 f"{recorder.inits} operations that fill new tensors come first and count: let a function `inputs` of "
                 "the same file make what the step is given"
@@ -146,7 +152,7 @@ def recording(device: Device, mode: Mode = "auto", train: bool = False, indices:
         Unusable: this torch lacks a hook; one line.
     """
     recorder = Recorder()
-    launches = TritonLaunches(recorder)
+    launches = TritonLaunches(recorder, indices == "uniform")
     major, minor = (int(digit) for digit in device.compute_capability.split("."))
     with ExitStack() as stack:
         hook_all = stack.enter_context(speaking_of(device, recorder.notes))
@@ -156,6 +162,7 @@ def recording(device: Device, mode: Mode = "auto", train: bool = False, indices:
             nonlocal hooked
             if not hooked:
                 hooked = True
+                stack.callback(torch._dynamo.reset)  # code that it has compiled here speaks of the device
                 hook_all()
                 launches.hook_inductor(stack)
                 recorder.places.hook(stack)

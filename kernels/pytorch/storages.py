@@ -5,10 +5,13 @@ Tensors are fake: they have shapes and no data. Small tensors of whole numbers t
 """
 
 import weakref
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map
 
 from ...simulator.operations.operation import Operand
 
@@ -74,18 +77,48 @@ class Storages:
         if tensor.untyped_storage().nbytes() == values.untyped_storage().nbytes():
             self._values[self.number(tensor)] = values.untyped_storage()
 
-    def forget(self, tensor: torch.Tensor) -> None:
-        """Something wrote to it whose values are not known."""
-        self._values.pop(self.number(tensor), None)
+    def draw(self, tensor: torch.Tensor, bound: int) -> None:
+        """Have random values from 0 to below `bound` in all of a tensor's storage."""
+        count = tensor.untyped_storage().nbytes() // tensor.element_size()
+        with _disable_current_modes():
+            drawn = torch.randint(0, bound, (count,), generator=torch.Generator().manual_seed(0)).to(tensor.dtype)
+        self._values[self.number(tensor)] = drawn.untyped_storage()
+
+    def forget(self, tensor: torch.Tensor, origin: str) -> None:
+        """Something wrote to it whose values are not known. Args: origin: what, for people."""
+        number = self.number(tensor)
+        self._values.pop(number, None)
+        self._origins[number] = origin
+
+    def origin(self, tensor: torch.Tensor) -> str:
+        """What wrote a tensor without values; empty: that is not known."""
+        return self._origins.get(self.number(tensor), "")
+
+    def computed(self, function: Any, given: Sequence[torch.Tensor], args: Any, options: Mapping[str, Any]) -> Any:
+        """Results of an operation on whole numbers that are known, computed here; None: some are not, or too many.
+
+        Args:
+            given: tensors among the arguments and options.
+        """
+        if any(tensor.dtype not in WHOLE or tensor.numel() > MOST_VALUES for tensor in given):
+            return None
+        known = {id(tensor): self.values(tensor) for tensor in given}
+        if any(values is None for values in known.values()):
+            return None
+        on_cpu = {name: torch.device("cpu") if name == "device" else value for name, value in options.items()}
+        with _disable_current_modes():
+            values_args, values_options = tree_map(lambda leaf: known.get(id(leaf), leaf), (args, on_cpu))
+            try:
+                return function(*values_args, **values_options)
+            except (RuntimeError, NotImplementedError):
+                return None
 
 
 def is_real(tensor: torch.Tensor) -> bool:
     """Whether a tensor has data."""
-    from torch._subclasses.fake_tensor import FakeTensor
-
     return not isinstance(tensor, FakeTensor) and tensor.device.type == "cpu"
 
 
 def tensors_in(values: Any) -> list[torch.Tensor]:
     """Tensors among nested arguments or results, in order."""
-    return [leaf for leaf in torch.utils._pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]

@@ -6,15 +6,22 @@ from typing import Any
 
 import torch
 from torch._guards import TracingContext
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_leaves
 
+from ..capture.user_function import Unusable
 from .hooks import replace
 from .recorder import Recorder
 
 MOST_NAMES = 3
 """Parameters that a note names."""
+
+
+LATE = (
+    "training: this process has run a backward pass before, when there was no GPU to run it on: record in a new one, "
+    "or name the function in a file"
+)
 
 
 class Training:
@@ -44,6 +51,7 @@ class Training:
             recorder.phase = "forward"
 
         recorder = self._recorder
+        _start_engine()
         engine = replace(stack, "torch.autograd:_engine_run_backward", run_backward)
         stack.callback(register_optimizer_step_pre_hook(enter).remove)
         stack.callback(register_optimizer_step_post_hook(leave).remove)
@@ -76,3 +84,13 @@ class Training:
                 f"no gradient reaches {len(lost)} of {len(parameters)} parameters ({names}): the backward pass is "
                 "incomplete"
             ] = None
+
+
+def _start_engine() -> None:
+    """Have autograd's engine find the device: it looks for devices once, when it runs for the first time."""
+    with FakeTensorMode():
+        probe = torch.ones(1, device="cuda", requires_grad=True)
+        try:
+            torch.autograd.backward(probe)
+        except RuntimeError:
+            raise Unusable(LATE) from None

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITFunction
 
-from ...simulator.operations.operation import Operation
+from ...simulator.operations.operation import Operand, Operation
 from ..capture.recorded import Capture, RecordedTensor
 from ..capture.recording import Recorder as LaunchRecorder
 from ..capture.stores import stored_parameters
@@ -20,13 +20,21 @@ from .hooks import replace
 from .recorder import Recorder
 from .storages import Storages, is_real
 
+INDUCTORS = "triton_"
+"""What names of kernels begin with that Inductor writes."""
+INDICES = (torch.int32, torch.int64)
+
 
 class TritonLaunches:
-    """Takes down launches among the operations of a recorder. `captures`: of all configurations, in order."""
+    """Takes down launches among the operations of a recorder. `captures`: of all configurations, in order.
 
-    def __init__(self, recorder: Recorder) -> None:
+    Args:
+        draws: whether index tensors without values get random ones.
+    """
+
+    def __init__(self, recorder: Recorder, draws: bool = False) -> None:
         self.captures: list[Capture] = []
-        self._recorder = recorder
+        self._recorder, self._draws = recorder, draws
         self._described = _Described(recorder.storages)
         self._users = LaunchRecorder(described=self._described.tensor)
         self._depth = 0
@@ -48,6 +56,8 @@ class TritonLaunches:
                 raise lacking(f"{heuristics}.{name}")
 
         def run(tuner: Any, *args: Any, stream: Any = None, **_: Any) -> None:
+            if self._draws and self._recorder.is_on:
+                self._draw(tuner, args)
             captures = [self._of_inductor(tuner, config, args, triton_heuristics) for config in tuner.configs]
             self._add(captures, tuner.fn, args)
 
@@ -74,7 +84,8 @@ class TritonLaunches:
     def _of_inductor(self, tuner: Any, config: Any, args: Any, heuristics: Any) -> Capture:
         """One candidate configuration of a launch."""
         constants = dict(heuristics.config_to_dict(config))
-        names = [name for name in tuner.fn.arg_names if name not in config.kwargs]
+        fixed = _fixed(tuner) | config.kwargs
+        names = [name for name in tuner.fn.arg_names if name not in fixed]
         extra = tuple(tuner.inductor_meta.get("extra_launcher_args") or ())
         given = dict(zip(names, args[: len(args) - len(extra)], strict=False))
         numbers = {name: value for name, value in given.items() if not isinstance(value, torch.Tensor)}
@@ -86,7 +97,7 @@ class TritonLaunches:
             for name, value in given.items()
             if isinstance(value, torch.Tensor)
         }
-        arguments = {name: value for name, value in {**given, **config.kwargs}.items() if name not in tensors}
+        arguments = {name: value for name, value in {**given, **fixed}.items() if name not in tensors}
         return Capture(
             function=tuner.fn,
             grid=(x, y, z),
@@ -98,6 +109,21 @@ class TritonLaunches:
                 {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
             ),
         )
+
+    def _draw(self, tuner: Any, args: Any) -> None:
+        """Give random values to index tensors that a launch of Inductor's reads, and that have none."""
+        recorder = self._recorder
+        place = recorder.places.here(backward=True)
+        read = set(tuner.fn.arg_names) - stored_parameters(tuner.fn)
+        fixed = _fixed(tuner) | tuner.configs[0].kwargs
+        names = [name for name in tuner.fn.arg_names if name not in fixed]
+        for name, tensor in zip(names, args, strict=False):
+            if not (place.indexed and name in read and isinstance(tensor, torch.Tensor) and tensor.dtype in INDICES):
+                continue
+            if recorder.storages.values(tensor) is None:
+                recorder.storages.draw(tensor, place.indexed)
+                where = f" ({place.where})" if place.where else ""
+                recorder.notes[f"indices without values are drawn from 0 to {place.indexed - 1:,}{where}"] = None
 
     def _add(self, captures: list[Capture], function: Any, args: Any) -> None:
         recorder = self._recorder
@@ -112,7 +138,7 @@ class TritonLaunches:
         operands = {name: _operand(tensor) for name, tensor in given.items()}
         for tensor in tensors:
             if names.get(recorder.storages.number(tensor), set()) & stored:
-                recorder.storages.forget(tensor)
+                recorder.storages.forget(tensor, f"written by kernel {captures[0].name}, which does not run")
         place = recorder.places.here(recorder.phase == "backward")
         first = len(self.captures)
         self.captures += captures
@@ -124,7 +150,7 @@ class TritonLaunches:
                 outputs=tuple(operand for name, operand in operands.items() if name in stored),
                 module=place.module,
                 where=place.where,
-                parts=place.parts,
+                parts=place.parts if captures[0].name.startswith(INDUCTORS) else (),
                 phase=recorder.phase,
                 calls=tuple(range(first, first + len(captures))),
                 live_bytes=recorder.storages.live_bytes,
@@ -132,9 +158,14 @@ class TritonLaunches:
         )
 
 
-def _operand(tensor: RecordedTensor) -> Any:
-    from ...simulator.operations.operation import Operand
+def _fixed(tuner: Any) -> dict[str, Any]:
+    """Arguments of a kernel that Inductor's code does not pass: compile-time constants, and None."""
+    constants = tuner.triton_meta.get("constants") or {}
+    written = {tuner.fn.arg_names[place] for place in tuner.fn.constexprs}
+    return {name: value for name, value in constants.items() if name in written or value is None}
 
+
+def _operand(tensor: RecordedTensor) -> Any:
     return Operand(
         storage=tensor.storage,
         storage_bytes=tensor.storage_bytes,
@@ -169,7 +200,7 @@ class _Described:
             strides=tuple(map(int, strides)),
             dtype=tensor.dtype,
             values=values,
-            origin="",
+            origin="" if values is not None else self._storages.origin(tensor),
         )
 
 

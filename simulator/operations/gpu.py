@@ -6,6 +6,8 @@ them, so no kernel beats the bytes that it must move or the FLOP that it must do
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from math import prod
 
 from ..device.device import Device
 from .operation import Operand
@@ -59,9 +61,13 @@ class Gpu:
         """Cycles of the SM clock as time [s]."""
         return cycles / self.device.boost_clock_hz
 
-    def chain_s(self, loads: float, missed: bool) -> float:
-        """Latency of loads that follow each other, from L2 or HBM; the first of HBM's finds its translation [s]."""
-        latency = self.cycles_s(self.device.l2_latency_cycles) + (self.device.hbm_latency_s if missed else 0.0)
+    def chain_s(self, loads: float, missed: float) -> float:
+        """Latency of loads that follow each other [s]; the first of HBM's finds its translation.
+
+        Args:
+            loads: how many; missed: share of them that L2 does not have.
+        """
+        latency = self.cycles_s(self.device.l2_latency_cycles) + missed * self.device.hbm_latency_s
         return loads * latency + (FIRST_MISS_S if missed and loads else 0.0)
 
     def hbm_s(self, read: float, written: float) -> float:
@@ -101,6 +107,7 @@ class Gpu:
         for storage, size in wanted.items():
             sent, evicted = self.cache.read(storage, size)
             missed, written = missed + sent, written + evicted
+        share = missed / max(sum(wanted.values()), 1.0)
         missed += read_again
         written += sum(self.cache.write(storage, size) for storage, size in made.items())
         asked, stored = sum(wanted.values()), sum(made.values())
@@ -109,13 +116,14 @@ class Gpu:
             "HBM": self.hbm_s(missed, written) / hbm_fraction,
             "L2": l2,
             "tensor cores": tensor_s,
-            "instructions": max(self.issue_s(instructions), self.dispatch_s(ctas)),
-            "latency": latency_s + self.chain_s(chain, missed > 0),
+            "instructions": self.issue_s(instructions),
+            "latency": latency_s + self.chain_s(chain, share),
         }
         memory = max(busy["HBM"], busy["L2"])
         rest = [busy[key] for key in ("tensor cores", "instructions", "latency")]
-        time = sum(part**overlap for part in (memory, *rest)) ** (1.0 / overlap)
-        bound_by = max(busy, key=lambda key: busy[key]) if time > EMPTY_S else "latency"
+        dispatch = self.dispatch_s(ctas)
+        time = max(sum(part**overlap for part in (memory, *rest)) ** (1.0 / overlap), dispatch)
+        bound_by = "latency" if time in (min(time, EMPTY_S), dispatch) else max(busy, key=lambda key: busy[key])
         return PricedKernel(
             name=name,
             source=source,
@@ -132,6 +140,33 @@ def memset(size: float = 0.0, gpu: Gpu | None = None) -> PricedKernel:
     """A memset that a vendor's kernel brings along; of `size` bytes on a GPU, or of next to nothing."""
     time = MEMSET_S + (size / gpu.hbm_bytes_per_s if gpu else 0.0)
     return PricedKernel(name="Memset", source="bytes", time_s=time, bound_by="latency", hbm_write_bytes=size)
+
+
+def scratch(
+    like: Operand,
+    number: int,
+    *,
+    shape: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+    dtype: str = "",
+) -> Operand:
+    """A tensor that the kernels of an operation make for themselves.
+
+    Args:
+        like: a tensor of the operation, whose shape, order and type it has unless others are given.
+        number: of such tensors of `like`, from 0 to 15.
+    """
+    kept = not shape and like.is_dense
+    shape = shape or like.shape
+    contiguous = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    made = Operand(
+        storage=-16 * abs(like.storage) - number - 1,
+        storage_bytes=0,
+        shape=shape,
+        strides=strides or (like.strides if kept else contiguous),
+        dtype=dtype or like.dtype,
+    )
+    return replace(made, storage_bytes=made.bytes)
 
 
 def _bytes_of(operands: Iterable[Operand]) -> Mapping[int, float]:

@@ -8,14 +8,16 @@ from collections.abc import Callable, Mapping
 
 from ..device.device import Device
 from .families.attention import attention, attention_backward
-from .families.convolution import convolution
+from .families.convolution import convolution, convolution_backward, is_depthwise
 from .families.elementwise import drawn, elementwise
 from .families.foreach import OPTIMIZERS, foreach
 from .families.matmul import matmul
-from .families.movement import cat, embedding_backward, gather, scatter, triangle
+from .families.movement import cat, embedding_backward, gather, placed, pooled, scatter, spread, triangle
 from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SIMPLE
+from .families.norms import batch_norm, batch_norm_backward, group_norm, layer_norm, layer_norm_backward
+from .families.ordering import can_sort, running_sum, sort, topk
 from .families.reductions import reduction
-from .families.rows import layer_norm, layer_norm_backward, nll_loss, nll_loss_backward, softmax, softmax_backward
+from .families.rows import nll_loss, nll_loss_backward, pointwise_loss, softmax, softmax_backward
 from .gpu import Gpu
 from .operation import Operation, RecordedStep
 from .priced import PricedKernel
@@ -33,7 +35,7 @@ def _arange(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 PRICES: Mapping[str, Price] = {
     **dict.fromkeys(SIMPLE | MATH | MATH_BACKWARD | DRAWN, elementwise),
-    **dict.fromkeys(("mm", "bmm", "addmm", "baddbmm", "linear", "scaled_mm"), matmul),
+    **dict.fromkeys(("mm", "bmm", "addmm", "baddbmm", "linear", "mv", "addmv", "scaled_mm", "grouped_mm"), matmul),
     **dict.fromkeys((f"scaled_dot_product_{kind}_attention" for kind in ("cudnn", "flash", "efficient")), attention),
     **dict.fromkeys(
         (f"scaled_dot_product_{kind}_attention_backward" for kind in ("cudnn", "flash", "efficient")),
@@ -44,16 +46,30 @@ PRICES: Mapping[str, Price] = {
     **dict.fromkeys(("softmax_backward_data", "log_softmax_backward_data"), softmax_backward),
     **dict.fromkeys(("native_layer_norm", "fused_rms_norm"), layer_norm),
     **dict.fromkeys(("native_layer_norm_backward", "fused_rms_norm_backward"), layer_norm_backward),
+    **dict.fromkeys(
+        ("native_batch_norm", "cudnn_batch_norm", "native_batch_norm_legit", "native_batch_norm_legit_no_training"),
+        batch_norm,
+    ),
+    "native_group_norm": group_norm,
+    **dict.fromkeys(("cumsum", "cumprod"), running_sum),
+    "topk": topk,
+    "sort": sort,
+    **dict.fromkeys(("constant_pad_nd", "slice_backward", "select_backward"), placed),
+    **dict.fromkeys(("repeat", "flip", "roll", "glu", "upsample_nearest2d", "upsample_bilinear2d"), spread),
     "nll_loss_forward": nll_loss,
     "nll_loss_backward": nll_loss_backward,
     **dict.fromkeys(("cat", "stack"), cat),
     **dict.fromkeys(("tril", "triu"), triangle),
-    **dict.fromkeys(("embedding", "index", "index_select", "gather"), gather),
+    **dict.fromkeys(("embedding", "index", "unsafe_index", "index_select", "gather"), gather),
     **dict.fromkeys(("index_put", "index_put_impl", "index_add", "index_copy", "scatter", "scatter_add"), scatter),
     "embedding_dense_backward": embedding_backward,
     **dict.fromkeys(("convolution", "cudnn_convolution"), convolution),
+    "convolution_backward": convolution_backward,
+    "native_batch_norm_backward": batch_norm_backward,
+    **dict.fromkeys(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"), pointwise_loss),
+    **dict.fromkeys(("max_pool2d_with_indices", "avg_pool2d"), pooled),
     "native_dropout": _dropout,
-    "arange": _arange,
+    **dict.fromkeys(("arange", "linspace", "eye"), _arange),
 }
 """torch's name, without underscores around it -> its price."""
 
@@ -82,12 +98,28 @@ def price(operation: Operation, gpu: Gpu) -> tuple[PricedKernel, ...]:
     if not any(operand.elements for operand in (*operation.inputs, *operation.outputs)):
         return ()
     name = operation.name.strip("_")
-    found = foreach if name.startswith("foreach_") or operation.name in OPTIMIZERS else PRICES.get(name)
-    if found is None:
+    if reason := _against(name, operation):
+        return (refused(operation, gpu, reason),)
+    family = foreach if name.startswith("foreach_") or operation.name in OPTIMIZERS else PRICES.get(name)
+    if family is None:
         return (
             refused(operation, gpu, f"torch's operation {operation.name} has no price; its bytes are a lower bound"),
         )
-    return tuple(found(operation, gpu))
+    return tuple(family(operation, gpu))
+
+
+def _against(name: str, operation: Operation) -> str:
+    """Why an operation of a known name has no price all the same; empty: it has one."""
+    integers = {operand.dtype for operand in operation.inputs} <= {"int8", "uint8", "int32", "int64"}
+    if PRICES.get(name) is matmul and integers:
+        return f"{operation.name} of whole numbers has no price; its bytes are a lower bound"
+    if PRICES.get(name) is convolution and operation.arguments.get("transposed"):
+        return f"transposed {operation.name} has no price; its bytes are a lower bound"
+    if PRICES.get(name) in (convolution, convolution_backward) and is_depthwise(operation):
+        return f"depthwise {operation.name} has no price; its bytes are a lower bound"
+    if name == "sort" and not can_sort(operation):
+        return "sort of short rows has no price; its bytes are a lower bound"
+    return ""
 
 
 def refused(operation: Operation, gpu: Gpu, reason: str) -> PricedKernel:

@@ -64,10 +64,12 @@ class StorageCache:
     def _put(self, storage: int, entry: _Held) -> float:
         written = self._make_room(entry.bytes)
         self._held[storage] = entry
+        over = self.unwritten_bytes - self.dirty_bytes
         for held in self._held.values():
-            over = min(max(self.unwritten_bytes - self.dirty_bytes, 0.0), held.dirty)
-            held.dirty -= over
-            written += over
+            if over <= 0.0:
+                break
+            leaving = min(over, held.dirty)
+            held.dirty, over, written = held.dirty - leaving, over - leaving, written + leaving
         return written
 
     def _make_room(self, size: float) -> float:

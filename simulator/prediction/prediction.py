@@ -115,6 +115,7 @@ class Prediction:
         peak_memory_bytes: most device memory held at once [B].
         fits: whether the device has it.
         notes: remarks for the user, one line each.
+        lower_bound: whether waits of CTAs for each other were left out, so that it takes the time at least.
     """
 
     device: str
@@ -126,6 +127,7 @@ class Prediction:
     peak_memory_bytes: int
     fits: bool
     notes: tuple[str, ...] = ()
+    lower_bound: bool = False
 
     def __repr__(self) -> str:
         """One line: what was asked, its time and what binds it."""
@@ -145,7 +147,8 @@ class Prediction:
     @property
     def summary(self) -> str:
         """Time and what binds it, e.g. `1.02 ms, bound by issue 95 %`."""
-        return _summary(self.time_s, self.bottleneck, self.bottleneck_share)
+        least = ">= " if self.lower_bound else ""
+        return f"{least}{_summary(self.time_s, self.bottleneck, self.bottleneck_share)}"
 
     def to_pandas(self) -> "DataFrame":
         """A data frame: a row per launch, in order; the figures of `simulate --json`, e.g. `causes.wait`, are columns.

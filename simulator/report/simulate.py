@@ -118,7 +118,8 @@ def total_lines(prediction: Prediction, device: Device) -> list[str]:
     """All launches together, beside the bytes that must move and the roofline."""
     total = prediction.total
     heading = "Total" if len(prediction.launches) == 1 else f"Total of {len(prediction.launches)} launches"
-    lines = [heading, f"  Time         {units.duration(total.time_s)}, bound by {bound_text(prediction)}"]
+    least = ">= " if prediction.lower_bound else ""
+    lines = [heading, f"  Time         {least}{units.duration(total.time_s)}, bound by {bound_text(prediction)}"]
     if len(prediction.launches) > 1:
         lines += traffic_lines(total, device)
     compulsory = prediction.problem.compulsory.total_bytes

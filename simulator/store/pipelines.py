@@ -25,6 +25,7 @@ class Figures:
     peak_memory_bytes: int
     fits: bool
     notes: tuple[str, ...]
+    lower_bound: bool
 
 
 class Answers:

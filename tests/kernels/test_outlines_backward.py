@@ -164,6 +164,8 @@ def test_no_form_beats_the_device_and_a_fixed_order_is_no_faster() -> None:
     fixed = predicted("one_pass", 1)
     assert fixed.time_s >= times["one_pass"]
     assert any("waits for other CTAs" in note and "lower bound" in note for note in fixed.notes)
+    assert fixed.lower_bound and fixed.summary.startswith(">= ")
+    assert not predicted("one_pass").lower_bound
 
 
 def test_memory_holds_what_autograd_keeps() -> None:

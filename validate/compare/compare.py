@@ -82,6 +82,8 @@ class Comparison:
         objections = (*self.outcome.doubts, *((self.reason,) if self.reason else ()))
         if not objections and not self.outcome.oracle_error <= 1.0:
             return (f"outputs wrong: their error is {self.outcome.oracle_error:.3g} of what is allowed",)
+        if not objections and self.prediction and self.prediction.lower_bound:
+            return ("a lower bound: CTAs wait for each other, which is not predicted",)
         return objections
 
     def errors(self) -> dict[str, float]:

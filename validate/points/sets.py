@@ -11,6 +11,7 @@ from typing import Any
 
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Launch
+from ...simulator.problems.attention_backward import AttentionBackwardProblem
 from ...simulator.problems.problem import Problem
 from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
@@ -30,6 +31,8 @@ TRIES = 200
 """Draws without a point that can be measured after which a schedule gets no more."""
 MEMORY_SHARE = 0.6
 """Most of the device memory that the tensors of a drawn point take together."""
+REFERENCE_MATRICES = 8
+"""Score matrices of a head, in fp64, that the reference of gradients holds at once."""
 GOOD = {"block_m": (64, 128), "block_n": (32, 64, 128), "num_stages": (2, 3, 4)}
 ORDERS = {
     "cta_order": ("m-fast", "m-reversed", "head-fast", "longest-first"),
@@ -133,8 +136,10 @@ def measurable_pass_s(point: Point, device: Device) -> float | None:
         return None
     if any(isinstance(occupancy(launch.resources, launch.warps_per_cta, device), Refusal) for launch in launches):
         return None
-    pass_s = longest_pass_s(point, launches, device)
-    return pass_s if held_bytes(launches) <= MEMORY_SHARE * device.hbm_bytes and pass_s <= PASS_S else None
+    pass_s, needed_bytes = longest_pass_s(point, launches, device), held_bytes(launches)
+    if isinstance(point.problem, AttentionBackwardProblem):
+        needed_bytes += REFERENCE_MATRICES * 8 * point.problem.seqlen_q * point.problem.seqlen_k
+    return pass_s if needed_bytes <= MEMORY_SHARE * device.hbm_bytes and pass_s <= PASS_S else None
 
 
 def held_bytes(launches: Sequence[Launch]) -> int:

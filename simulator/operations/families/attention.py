@@ -6,11 +6,11 @@ sequence is bound by the bytes of K and V.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, prod
 from types import MappingProxyType
 
-from ..gpu import Gpu, memset
+from ..gpu import Gpu, memset, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import copied
@@ -114,7 +114,7 @@ def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if problem.backend == "efficient":
         result = next((operand for operand in operation.inputs[4:] if operand.shape == query.shape), result)
     outputs = operation.outputs[:3]
-    sums = _like(query, "float32", 1)
+    sums = scratch(query, 0, dtype="float32")
     busy = products_s(problem, BACKWARD, 2.5 * problem.flop, gpu)
     name = f"{problem.backend}_attention_backward"
     main = dict(source="attention", tensor_s=busy, note=_note(gpu))
@@ -127,13 +127,13 @@ def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     else:
         for number, operand in enumerate((gradient, result)):
             if not _tokens_first(operand):
-                kernels.append(copied(operand, _like(operand, operand.dtype, 2 + number, tokens_first=True), gpu))
+                _, heads, tokens, dim = operand.shape
+                strides = (heads * tokens * dim, dim, heads * dim, 1)
+                kernels.append(copied(operand, scratch(operand, 1 + number, strides=strides), gpu))
     kernels.append(gpu.kernel("dot_do_o", (gradient, result), (sums,)))
     grouped = problem.heads != problem.key_heads
-    wide = tuple(
-        replace(_like(query, query.dtype, 4 + number), shape=(*query.shape[:2], problem.keys, problem.head_dim))
-        for number in range(2)
-    )
+    shape = (*query.shape[:-2], problem.keys, problem.head_dim)
+    wide = tuple(scratch(query, number, shape=shape) for number in (3, 4))
     made = wide if grouped else outputs[1:3]
     kernels.append(gpu.kernel(name, (gradient, query, key, value), (sums, *made), **main))  # type: ignore[arg-type]
     kernels.append(gpu.kernel("convert_dq", (sums,), outputs[:1], chain=4))
@@ -171,16 +171,6 @@ def _problem(operation: Operation, tensors: tuple[Operand, ...]) -> Attention:
 def _tokens_first(operand: Operand) -> bool:
     """Whether [batch, heads, tokens, dim] lies in memory as [batch, tokens, heads, dim]."""
     return operand.strides[-3] <= operand.strides[-2] and operand.strides[-1] == 1
-
-
-def _like(operand: Operand, dtype: str, number: int, *, tokens_first: bool = False) -> Operand:
-    """A tensor of an operand's shape that a kernel makes for itself."""
-    _, heads, tokens, dim = operand.shape
-    strides = (heads * tokens * dim, tokens * dim, dim, 1)
-    if tokens_first:
-        strides = (heads * tokens * dim, dim, heads * dim, 1)
-    made = replace(operand, dtype=dtype, strides=strides, storage=-number - 1000 * abs(operand.storage), offset_bytes=0)
-    return replace(made, storage_bytes=made.bytes)
 
 
 def _note(gpu: Gpu) -> str:

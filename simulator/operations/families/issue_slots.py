@@ -1,8 +1,9 @@
 """Instructions that threads of torch's own kernels issue for an element: the same code runs on every GPU.
 
-Each number was read off kernels of one NVIDIA H100 (`NVIDIA H100 80GB HBM3`, torch 2.11, 2026-11-27: every second case
-of `operations-h100-2026-11-27`) and of one H200 (nine functions, torch 2.11), whose clocks and SMs are equal:
-time beyond what bytes take, times SMs x issue x lanes x clock. Kind of all: fitted.
+Each number was read off kernels of one NVIDIA H100 and of one H200, whose clocks and SMs are equal
+(`docs/lab/torch_prices.py` names both sets of data, and prints how far off all are): time beyond what bytes take,
+times SMs x issue x lanes x clock, rounded. Kind of all: fitted. Some are no instructions at all but latencies that
+as many warps wait for as fit an SM; those change with SMs and clocks in the same way.
 """
 
 INDEXED = 77.0
@@ -27,12 +28,15 @@ SOFTMAX_IN_REGISTERS = 105.0
 """Of `cunn_SoftMaxForwardReg`."""
 SOFTMAX = 58.0
 """Of `cunn_SoftMaxForward`, in shared memory or not, and its gradient."""
-NORM = 50.0
-"""Of `vectorized_layer_norm_kernel`."""
+NORM = 44.0
+"""Of `vectorized_layer_norm_kernel`; of RMS norms, which need no mean, RMS_NORM."""
+RMS_NORM = 30.0
 NORM_BACKWARD = 72.0
 """Of `layer_norm_grad_input_kernel_vectorized`."""
 NORM_WEIGHTS_BACKWARD = 46.0
 """Of `GammaBetaBackwardCUDAKernelTemplate`."""
+BATCH_NORM = 70.0
+"""Of products with factors of channels, in group and batch norms."""
 REORDERED = 50.0
 """Of cuDNN's transposes between NCHW and NHWC; of weights, REORDERED_WEIGHTS."""
 REORDERED_WEIGHTS = 175.0

@@ -5,20 +5,30 @@ clock that the power limit allows, or as its operands take from L2. The library'
 fastest. Products too small to fill the GPU are split along K, and added up by a second kernel.
 """
 
-from dataclasses import dataclass
-from math import ceil, inf
+from dataclasses import dataclass, replace
+from math import ceil, inf, prod
 
 from ..gpu import Gpu, memset
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 
-TALL = (64, 128, 192, 256, 320, 384, 512)
-WIDE = (8, 16, 32, 64, 96, 112, 128, 160, 192, 200, 256)
+Shape = tuple[int, ...]
+Tiles = tuple[tuple[int, int], ...]
 LARGEST_TILE = 320 * 128
 """Elements of a tile: accumulators of two warp groups fill the registers (names of nvjet's kernels)."""
+TILES: Tiles = (
+    *(
+        (tall, wide)
+        for tall in (64, 128, 192, 256, 320, 384)
+        for wide in (8, 16, 32, 64, 96, 112, 128, 160, 192, 200, 256)
+        if tall * wide <= LARGEST_TILE
+    ),
+    (512, 64),
+)
+"""Tiles of nvjet's kernels, by their names: longer side, shorter side."""
 TILE_S = 0.4e-6
 """Between a tile and the next [s]. Kind: fitted, products with K = 64 and 4,096 on one H100 and one H200."""
-TILED = 2.5
+TILED = 3.0
 """Norm of products, which load ahead but begin and end each tile. Kind: fitted, the same."""
 STREAM_FRACTION = 0.93
 """Of HBM's bandwidth that products reach. Kind: fitted, 1 and 8 rows times 1 GB of weights on one H100."""
@@ -31,7 +41,10 @@ ALIGNMENT_BYTES = 16
 DEEP_K = 8192
 """K of a product that is split; SHORT_K of one of up to eight rows. Kind: measured, names of kernels on one H100."""
 SHORT_K = 2048
-RATES = {"bfloat16": "fp16", "float16": "fp16", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
+FEW_CHANNELS_FRACTION = 0.13
+"""Of the tensor peak that convolutions of fewer than eight channels reach. Kind: measured, three channels on one
+H100."""
+RATES = {"bfloat16": "fp16", "float16": "fp16", "tf32": "tf32", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +57,7 @@ class Product:
     k: int
     dtype: str
     aligned: bool = True
+    few_channels: bool = False
 
     @property
     def flop(self) -> float:
@@ -52,28 +66,31 @@ class Product:
 
 
 def matmul(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """Kernels of `mm`, `bmm`, `addmm`, `baddbmm`, `linear` and `_scaled_mm`."""
-    left, right = _factors(operation)
+    """Kernels of `mm`, `bmm`, `addmm`, `baddbmm`, `linear`, `mv`, `addmv`, `_scaled_mm` and `_grouped_mm`."""
+    first = 1 if operation.name in ("addmm", "baddbmm", "addmv") else 0
+    left, right, *_ = operation.inputs[first:]
     output = operation.outputs[0]
-    m, k = left.shape[-2:]
-    n = right.shape[-2] if operation.name == "linear" else right.shape[-1]
-    if operation.name == "linear":
-        m = left.elements // k
-    product = Product(
-        batch=left.elements // (m * k),
-        m=m,
-        n=n,
-        k=k,
-        dtype=left.dtype,
-        aligned=all(is_aligned(matrix) for matrix in (left, right, output)),
-    )
-    return multiplied(product, operation.inputs, operation.outputs, gpu)
+    aligned = all(is_aligned(matrix) for matrix in (left, right, output))
+    batch, m, n, k = _sizes(operation.name, left.shape, right.shape, output.shape)
+    product = Product(batch=batch, m=m, n=n, k=k, dtype=left.dtype, aligned=aligned)
+    kernels = multiplied(product, operation.inputs, operation.outputs, gpu)
+    if operation.name == "_grouped_mm":
+        return [replace(kernel, note=kernel.note or "groups of equal sizes are assumed") for kernel in kernels]
+    return kernels
 
 
-def _factors(operation: Operation) -> tuple[Operand, Operand]:
-    """The two matrices: a bias may stand before them, or after."""
-    first = 1 if operation.name in ("addmm", "baddbmm") else 0
-    return operation.inputs[first], operation.inputs[first + 1]
+def _sizes(name: str, left: Shape, right: Shape, output: Shape) -> tuple[int, int, int, int]:
+    """Batch, m, n and k of a product; groups of `_grouped_mm` are a batch of equal ones."""
+    k = left[-1]
+    if name == "linear":
+        return 1, prod(left) // k, right[-2], k
+    if name == "_grouped_mm" and len(left) == 2:
+        groups = max(right[0] if len(right) == 3 else output[0], 1)
+        if len(right) == 3:
+            return groups, ceil(left[0] / groups), right[-1], k
+        return groups, output[-2], output[-1], ceil(k / groups)
+    m = left[-2] if len(left) > 1 else 1
+    return prod(left[:-2]), m, right[-1] if len(right) > 1 else 1, k
 
 
 def is_aligned(matrix: Operand) -> bool:
@@ -86,12 +103,18 @@ def is_aligned(matrix: Operand) -> bool:
 
 
 def multiplied(
-    product: Product, reads: tuple[Operand, ...], writes: tuple[Operand, ...], gpu: Gpu, *, name: str = "gemm"
+    product: Product,
+    reads: tuple[Operand, ...],
+    writes: tuple[Operand, ...],
+    gpu: Gpu,
+    *,
+    name: str = "gemm",
+    tiles: Tiles = TILES,
 ) -> list[PricedKernel]:
     """The kernels of a product: a memset where tiles are handed out one by one, the product, a sum of splits."""
     text = f"{name} {product.m}x{product.n}x{product.k}" + (f" x{product.batch}" if product.batch > 1 else "")
     rate, note = _rate(product, gpu)
-    time, ctas, tile = _fastest(product, rate, gpu)
+    time, ctas = _fastest(product, rate, gpu, tiles)
     splits = 1
     long, short = max(product.m, product.n), min(product.m, product.n)
     few = product.batch * ceil(long / 64) * ceil(short / 64)
@@ -99,7 +122,7 @@ def multiplied(
         tile, splits = (64, min(64, max(8, 1 << (short - 1).bit_length()))), gpu.sms // few
         time = _tile_s(tile, ceil(product.k / splits), product, rate, gpu) + TILE_S
     kernels = []
-    handed_out = ctas > 2 * gpu.sms and product.aligned and product.dtype in RATES
+    handed_out = ctas > 2 * gpu.sms and product.aligned and not product.few_channels and product.dtype in RATES
     if handed_out and gpu.device.compute_capability == "9.0":
         kernels.append(memset())
     kernels.append(
@@ -127,6 +150,8 @@ def _rate(product: Product, gpu: Gpu) -> tuple[float, str]:
     if product.dtype in RATES:
         kind = RATES[product.dtype]
         peak = max(getattr(device, f"{unit}_{kind}_flop_per_cycle") for unit in ("mma", "wgmma", "tcgen05"))
+        if peak and product.few_channels:
+            return FEW_CHANNELS_FRACTION * peak * device.tensor_clock_hz, "fewer than eight channels"
         if peak and product.aligned:
             return peak * device.tensor_clock_hz, ""
         if peak:
@@ -134,24 +159,18 @@ def _rate(product: Product, gpu: Gpu) -> tuple[float, str]:
     return SIMT_FRACTION * 2 * device.fma_per_cycle * device.boost_clock_hz, f"{product.dtype} without tensor cores"
 
 
-def _fastest(product: Product, rate: float, gpu: Gpu) -> tuple[float, int, tuple[int, int]]:
-    """Time, CTAs and tile of the fastest of all tiles."""
-    best, long, short = (inf, 1, (64, 64)), max(product.m, product.n), min(product.m, product.n)
-    for tall in TALL:
-        for wide in WIDE:
-            if (
-                tall * wide > LARGEST_TILE
-                or (tall == 512 and wide != 64)
-                or (wide > 16 and wide >= 2 * short)
-                or (tall > 64 and tall >= 2 * long)
-            ):
-                continue
-            for rows, columns in {(tall, wide), (wide, tall)}:
-                ctas = product.batch * ceil(product.m / rows) * ceil(product.n / columns)
-                time = _waves(ctas, gpu) * (_tile_s((tall, wide), product.k, product, rate, gpu) + TILE_S)
-                if time < best[0]:
-                    best = time, ctas, (tall, wide)
-    return best
+def _fastest(product: Product, rate: float, gpu: Gpu, tiles: Tiles) -> tuple[float, int]:
+    """Time and CTAs of the fastest of all tiles."""
+    long, short = max(product.m, product.n), min(product.m, product.n)
+    tried = [(inf, 1)]
+    for tall, wide in tiles:
+        if (wide > 16 and wide >= 2 * short) or (tall > 64 and tall >= 2 * long):
+            continue
+        for rows, columns in {(tall, wide), (wide, tall)}:
+            ctas = product.batch * ceil(product.m / rows) * ceil(product.n / columns)
+            time = _waves(ctas, gpu) * (_tile_s((tall, wide), product.k, product, rate, gpu) + TILE_S)
+            tried.append((time, ctas))
+    return min(tried)
 
 
 def _waves(ctas: int, gpu: Gpu) -> int:
@@ -161,6 +180,6 @@ def _waves(ctas: int, gpu: Gpu) -> int:
 def _tile_s(tile: tuple[int, int], depth: int, product: Product, rate: float, gpu: Gpu) -> float:
     """A tile's FLOP, or its operands from L2: of the longer side a pair of CTAs shares half [s]."""
     tall, wide = tile
-    item = 1 if RATES.get(product.dtype) == "fp8" else 2 if product.dtype in RATES else 4
+    item = {"fp8": 1, "fp16": 2}.get(RATES.get(product.dtype, ""), 4)
     filled = (tall / 2 + wide) * depth * item / (gpu.device.l2_bytes_per_s / gpu.sms)
     return max(2.0 * tall * wide * depth / rate, filled)

@@ -3,19 +3,21 @@
 from dataclasses import replace
 from math import prod
 
-from ..gpu import FIRST_MISS_S, SERIAL, Gpu, memset
+from ..gpu import FIRST_MISS_S, SERIAL, Gpu, memset, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
 from .issue_slots import ADDED, CAT, INDEXED, SCATTERED, TRIANGLE
+from .ordering import radix_sorted
 
 SMALL_INDEX = 3072
 """Most indices that an embedding's gradient adds without sorting them (`embedding_dense_backward_cuda`)."""
-SORT_PASS_S = 5.1e-6
-"""A pass of cub's radix sort over few keys [s]. Kind: measured, 4,096 and 8,192 keys on one H100."""
-
-SCATTERED_LOADS = 8
-"""Elements that a thread gathers one after the other (`_scatter_gather_elementwise_kernel<128, 8>`)."""
+GATHERED = 8
+"""Elements that a thread gathers one after the other (`_scatter_gather_elementwise_kernel<128, 8>`); INDEXED_ELEMENTS:
+of `index_elementwise_kernel<128, 4>`."""
+INDEXED_ELEMENTS = 4
+POOLED = 60.0
+"""Instructions of pooling for an element of a window. Kind: fitted, `max_pool2d` of 3 x 3 on one H100."""
 
 
 def cat(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -44,6 +46,7 @@ def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     rows = operation.name != "gather" and len(indices) == 1 and row % 16 == 0 and source.is_dense
     if rows and len(source.shape) > 1 and output.elements == indices[0].elements * prod(source.shape[1:]):
         return [gpu.kernel("vectorized_gather", (taken, *indices), (output,), chain=2)]
+    elements = GATHERED if operation.name == "gather" else INDEXED_ELEMENTS
     sectors = output.elements * gpu.device.sector_bytes / gpu.device.l2_bytes_per_s
     return [
         gpu.kernel(
@@ -51,8 +54,8 @@ def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
             (taken, *indices),
             (output,),
             instructions=INDEXED * output.elements,
-            chain=16,
-            latency_s=SCATTERED_LOADS * FIRST_MISS_S if source.bytes > gpu.cache.capacity_bytes else 0.0,
+            chain=2 * elements,
+            latency_s=elements * FIRST_MISS_S if source.bytes > gpu.cache.capacity_bytes else 0.0,
             l2_s=sectors,
             overlap=SERIAL,
         )
@@ -60,11 +63,16 @@ def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 
 def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`index_put_`, `index_add_`, `scatter_`, `scatter_add_`, `index_copy_`: out of place a copy before it."""
+    """`index_put_`, `index_add_`, `scatter_`, `scatter_add_`, `index_copy_`.
+
+    Out of place a copy comes first; where `index_put_` adds, a sort of its indices.
+    """
     output, target = operation.outputs[0], operation.inputs[0]
     values = max(operation.inputs[1:], key=lambda operand: (operand.dtype not in ("int64", "bool"), operand.elements))
     adds = "add" in operation.name or bool(operation.arguments.get("accumulate"))
-    kernels = []
+    kernels: list[PricedKernel] = []
+    if operation.arguments.get("accumulate"):
+        kernels += radix_sorted(operation.inputs[1], gpu)
     if not operation.name.endswith("_"):
         kernels.append(iterate("copy", (target,), output, gpu))
     touched = _part(output, min(values.elements * output.item_bytes, output.bytes))
@@ -91,9 +99,11 @@ def embedding_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if indices.elements <= SMALL_INDEX:
         add = gpu.kernel("embedding_backward", (gradient, indices), (touched,), instructions=issued, chain=8)
         return [filled, add]
-    sums = replace(gradient, storage=-gradient.storage - 1, dtype="float32", storage_bytes=4 * gradient.elements)
+    sums = scratch(gradient, 0, dtype="float32")
     return [
-        *_sorted(indices, gpu),
+        gpu.kernel("arange", (), (indices,)),
+        memset(),
+        *radix_sorted(indices, gpu),
         filled,
         *(gpu.kernel(name, (indices,), (), chain=2) for name in ("compact_init", "unique_by_key", "partials")),
         *(gpu.kernel(name, (), (), chain=2) for name in ("scan_init", "scan", "count_partials", "partial_offsets")),
@@ -102,13 +112,31 @@ def embedding_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def _sorted(keys: Operand, gpu: Gpu) -> list[PricedKernel]:
-    """Kernels of cub's radix sort: eight bits of the keys a pass."""
-    kernels = [gpu.kernel("arange", (), (keys,)), memset(), memset()]
-    kernels += [gpu.kernel("radix_histogram", (keys,), (), chain=15), gpu.kernel("radix_sums", (), (), chain=3)]
-    for _ in range(keys.item_bytes):
-        kernels += [memset(), gpu.kernel("radix_sort", (keys,), (keys,), latency_s=SORT_PASS_S)]
-    return kernels
+def placed(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`constant_pad_nd`, gradients of slices: an output is filled, and a part of it copied to."""
+    source, output = operation.inputs[0], operation.outputs[0]
+    filled = iterate("fill", (), output, gpu)
+    part = _part(output, min(source.elements * output.item_bytes, output.bytes))
+    return [filled, _strided((source,), part, source.elements, gpu)]
+
+
+def pooled(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`max_pool2d_with_indices`, `avg_pool2d`: a thread walks a window."""
+    size = operation.arguments.get("kernel_size", ())
+    window = prod(size) if len(size) > 1 else prod(size) ** 2
+    issued = POOLED * window * operation.outputs[0].elements
+    reads, writes = operation.inputs[:1], operation.outputs
+    return [gpu.kernel("pool", reads, writes, instructions=issued, chain=window, overlap=SERIAL)]
+
+
+def spread(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`repeat`, `flip`, `roll`, `glu`, up-sampling: every element of the output is looked up by index arithmetic."""
+    output = operation.outputs[0]
+    return [_strided(operation.inputs[:1], output, output.elements, gpu)]
+
+
+def _strided(reads: tuple[Operand, ...], output: Operand, elements: int, gpu: Gpu) -> PricedKernel:
+    return gpu.kernel("elementwise", reads, (output,), instructions=INDEXED * elements, chain=8, overlap=SERIAL)
 
 
 def _part(whole: Operand, size: int) -> Operand:

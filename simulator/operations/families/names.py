@@ -17,7 +17,7 @@ SIMPLE = FILLED | _words(
     bitwise_left_shift bitwise_right_shift floor ceil round trunc frac isnan isinf isfinite isneginf isposinf nan_to_num
     relu relu6 threshold threshold_backward hardtanh hardtanh_backward leaky_relu leaky_relu_backward
     hardsigmoid hardsigmoid_backward hardswish hardswish_backward native_dropout_backward
-    lerp addcmul addcdiv masked_fill copy clone to_copy
+    mse_loss_backward smooth_l1_loss_backward huber_loss_backward lerp addcmul addcdiv masked_fill copy clone to_copy
     """
 )
 """Elementwise operations of a few instructions, and copies."""

@@ -15,10 +15,11 @@ MAX_THREADS = 512
 WARP = 32
 AT_A_TIME = 4
 """Values that a thread loads before it waits (`vt0`)."""
-STEP = 1.25
-"""Loads' latencies that four values take. Kind: fitted, sums, means and maxima of 16 and 512 rows on one H100: 0.9 to
-1.7."""
-CTA_S = 1.2e-6
+STEP = 1.3
+"""Loads' latencies that four values take; of sums of rows SUM_STEP. Kind: fitted, sums, means and maxima of 16 and 512
+rows on one H100: sums 0.7, means 1.2, maxima 1.5."""
+SUM_STEP = 0.75
+CTA_S = 1.0e-6
 """From a CTA's last load to its result [s]. Kind: fitted, means of 4,096 and 8,192 rows on one H200 and one H100."""
 
 SHARED_S = 2.5e-6
@@ -47,10 +48,12 @@ def reduction(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     source, outputs = operation.inputs[0], operation.outputs
     given = operation.arguments.get("dim")
     axes = tuple(given) if isinstance(given, list | tuple) else () if given is None else (given,)
-    return reduced(source, outputs, axes, gpu)
+    return reduced(source, outputs, axes, gpu, is_sum="sum" in operation.name)
 
 
-def reduced(source: Operand, outputs: tuple[Operand, ...], axes: tuple[int, ...], gpu: Gpu) -> list[PricedKernel]:
+def reduced(
+    source: Operand, outputs: tuple[Operand, ...], axes: tuple[int, ...], gpu: Gpu, *, is_sum: bool = False
+) -> list[PricedKernel]:
     """The kernels that reduce a tensor along axes, or along all of them where none is given."""
     rank = len(source.shape)
     axes = tuple(axis % rank for axis in axes) or tuple(range(rank))
@@ -60,7 +63,7 @@ def reduced(source: Operand, outputs: tuple[Operand, ...], axes: tuple[int, ...]
     division = divided(source.elements // made, made, inner, gpu)
     resident = gpu.device.max_warps_per_sm * WARP // division.threads * gpu.sms
     waves = max(division.ctas / resident, 1.0)
-    steps = ceil(division.values / AT_A_TIME) * STEP
+    steps = ceil(division.values / AT_A_TIME) * (SUM_STEP if inner and is_sum else STEP)
     shared_s = SHARED_S if division.shared else 0.0
     kernel = gpu.kernel(
         "reduce",

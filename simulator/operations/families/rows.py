@@ -1,23 +1,17 @@
-"""Kernels that walk rows: softmax, norms, losses, forward and backward.
+"""Kernels that walk rows of scores: softmax and the loss, forward and backward.
 
 A CTA takes a row (of a short one a warp, at the pace of HBM): it loads it, agrees on sums, and writes it, so many rows
 at a time as fit the SMs.
 """
 
-from math import prod
+from dataclasses import replace
 
-from ..gpu import OVERLAPPED, SERIAL, Gpu
+from ..gpu import OVERLAPPED, SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
-from .issue_slots import (
-    NORM,
-    NORM_BACKWARD,
-    NORM_WEIGHTS_BACKWARD,
-    SOFTMAX,
-    SOFTMAX_IN_REGISTERS,
-    VECTORISED,
-)
+from .issue_slots import SOFTMAX, SOFTMAX_IN_REGISTERS, VECTORISED
+from .reductions import reduced
 
 CTAS_PER_SM = 2
 """Of `cunn_SoftMaxForward`: 1,024 threads each."""
@@ -30,19 +24,18 @@ REGISTER_ROWS = 9 * 1024
 SHARED_ROW_BYTES = 48 << 10
 WARP_ROWS = 1024
 """Longest row that a warp takes in softmax (`dispatch_softmax_forward`)."""
-NORM_LOADS = 36
-"""Latencies that a row of 4,096 elements takes a CTA of 128 threads; RMS norms, without a mean, 0.62 of it. Kind:
-fitted, layer norms of 16 and 512 rows on one H100."""
-NORM_CTAS_PER_SM = 16
+ALONG_OUTER = "along an outer dimension it is taken to cost as much as along rows"
 LOSS_LOADS = 48
 """Latencies of `nll_loss` in its one CTA, up to 1,024 rows a turn. Kind: fitted, 32 to 8,192 rows on one H100."""
 
 
 def softmax(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`softmax` and `log_softmax`."""
-    source = operation.inputs[0]
-    rows, row = _rows(source, operation.arguments.get("dim", -1))
-    return [_walk("softmax_forward", rows, row, operation.inputs, operation.outputs, 2, gpu)]
+    source, axis = operation.inputs[0], operation.arguments.get("dim", -1)
+    rows, row = _rows(source, axis)
+    kernel = _walk("softmax_forward", rows, row, operation.inputs, operation.outputs, 2, gpu)
+    outer = bool(source.shape) and axis % len(source.shape) != len(source.shape) - 1
+    return [replace(kernel, note=ALONG_OUTER) if outer else kernel]
 
 
 def softmax_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -52,7 +45,7 @@ def softmax_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     output = operation.outputs[0]
     if "log" in operation.name:
         return [_walk("softmax_backward", rows, row, (gradient, result), (output,), 1, gpu)]
-    product = _new(gradient, 1)
+    product = scratch(gradient, 0)
     first = iterate("mul", (gradient, result), product, gpu)
     return [first, _walk("softmax_backward", rows, row, (product, result), (output,), 0, gpu)]
 
@@ -85,50 +78,6 @@ def _walk(
     )
 
 
-def layer_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`native_layer_norm` and `_fused_rms_norm`."""
-    source = operation.inputs[0]
-    row = prod(operation.arguments.get("normalized_shape", ())) or source.shape[-1]
-    rows = source.elements // row
-    centred = "rms" not in operation.name
-    waves = max(rows / (NORM_CTAS_PER_SM * gpu.sms), 1.0)
-    return [
-        gpu.kernel(
-            "layer_norm" if centred else "rms_norm",
-            operation.inputs,
-            operation.outputs,
-            instructions=NORM * source.elements,
-            chain=NORM_LOADS * row / 4096 * waves * (1.0 if centred else 0.62),
-            overlap=SERIAL,
-        )
-    ]
-
-
-def layer_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """Gradients of a norm: of its input, then of its weights."""
-    gradient, source = operation.inputs[:2]
-    outputs = operation.outputs
-    first = gpu.kernel(
-        "layer_norm_grad_input",
-        operation.inputs,
-        outputs[:1],
-        instructions=NORM_BACKWARD * source.elements,
-        chain=20,
-        overlap=SERIAL,
-    )
-    if len(outputs) < 2:
-        return [first]
-    second = gpu.kernel(
-        "layer_norm_grad_weights",
-        (gradient, source),
-        outputs[1:],
-        instructions=NORM_WEIGHTS_BACKWARD * source.elements,
-        chain=4,
-        overlap=SERIAL,
-    )
-    return [first, second]
-
-
 def nll_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`nll_loss_forward`: one CTA takes a value of each row."""
     scores, targets = operation.inputs[:2]
@@ -143,6 +92,15 @@ def nll_loss_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [filled, _pick("nll_loss_backward", output, (targets,), (), gpu)]
 
 
+def pointwise_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss`: of each element, and their mean or sum."""
+    output = operation.outputs[0]
+    if operation.arguments.get("reduction", 1) == 0:
+        return [iterate("sub", operation.inputs, output, gpu)]
+    losses = scratch(operation.inputs[0], 1)
+    return [iterate("sub", operation.inputs, losses, gpu), *reduced(losses, (output,), (), gpu)]
+
+
 def _pick(
     name: str, scores: Operand, reads: tuple[Operand, ...], writes: tuple[Operand, ...], gpu: Gpu
 ) -> PricedKernel:
@@ -155,18 +113,3 @@ def _pick(
 def _rows(source: Operand, axis: int) -> tuple[int, int]:
     row = source.shape[axis] if source.shape else 1
     return source.elements // max(row, 1), row
-
-
-def _new(like: Operand, number: int) -> Operand:
-    """A tensor that a kernel makes for itself."""
-    return Operand(
-        storage=-number - 1000 * abs(like.storage),
-        storage_bytes=like.elements * like.item_bytes,
-        shape=like.shape,
-        strides=like.strides if like.is_dense else _contiguous(like.shape),
-        dtype=like.dtype,
-    )
-
-
-def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))

@@ -1,0 +1,109 @@
+"""Layer, RMS, group and batch norms: rows are loaded, agree on mean and deviation, and are written."""
+
+from math import prod
+
+from ..gpu import SERIAL, Gpu
+from ..operation import Operation
+from ..priced import PricedKernel
+from .elementwise import copied, iterate
+from .issue_slots import BATCH_NORM, NORM, NORM_BACKWARD, NORM_WEIGHTS_BACKWARD, RMS_NORM
+
+NORM_LOADS = 36
+"""Latencies that a row of 4,096 elements takes a CTA of 128 threads; RMS norms, without a mean, 0.62 of it. Kind:
+fitted, layer norms of 16 and 512 rows on one H100."""
+NORM_CTAS_PER_SM = 16
+MOMENT_LOADS = 1.6
+"""Latencies that an element of a group takes a thread of 512. Kind: fitted, one group norm on one H100."""
+MOMENT_THREADS = 512
+
+
+def layer_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`native_layer_norm` and `_fused_rms_norm`."""
+    source = operation.inputs[0]
+    row = prod(operation.arguments.get("normalized_shape", ())) or source.shape[-1]
+    rows = source.elements // row
+    centred = "rms" not in operation.name
+    waves = max(rows / (NORM_CTAS_PER_SM * gpu.sms), 1.0)
+    return [
+        gpu.kernel(
+            "layer_norm" if centred else "rms_norm",
+            operation.inputs,
+            operation.outputs,
+            instructions=(NORM if centred else RMS_NORM) * source.elements,
+            chain=NORM_LOADS * row / 4096 * waves * (1.0 if centred else 0.62),
+            overlap=SERIAL,
+        )
+    ]
+
+
+def layer_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Gradients of a norm: of its input, then of its weights."""
+    gradient, source = operation.inputs[:2]
+    outputs = operation.outputs
+    first = gpu.kernel(
+        "layer_norm_grad_input",
+        operation.inputs,
+        outputs[:1],
+        instructions=NORM_BACKWARD * source.elements,
+        chain=20,
+        overlap=SERIAL,
+    )
+    if len(outputs) < 2:
+        return [first]
+    second = gpu.kernel(
+        "layer_norm_grad_weights",
+        (gradient, source),
+        outputs[1:],
+        instructions=NORM_WEIGHTS_BACKWARD * source.elements,
+        chain=4,
+        overlap=SERIAL,
+    )
+    return [first, second]
+
+
+def group_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`native_group_norm`: moments of each group, factors of each channel, the product."""
+    source, moments = operation.inputs[0], operation.outputs[1:]
+    groups = max(moments[0].elements, 1) if moments else 1
+    waves = max(groups / (4 * gpu.sms), 1.0)
+    loads = MOMENT_LOADS * source.elements / groups / MOMENT_THREADS
+    factors = operation.inputs[1:]
+    return [
+        gpu.kernel("group_moments", (source,), moments, chain=loads * waves, overlap=SERIAL),
+        gpu.kernel("group_factors", (*moments, *factors), (), chain=5),
+        _scaled(operation, gpu, "elementwise"),
+    ]
+
+
+def batch_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`native_batch_norm` and its like: statistics where they are learnt, the product."""
+    training = operation.arguments.get("training", "no_training" not in operation.name)
+    source = operation.inputs[0]
+    if training:
+        first = [gpu.kernel("batch_statistics", (source,), operation.outputs[1:], chain=40, overlap=SERIAL)]
+    else:
+        mean = operation.inputs[-1]
+        first = [copied(mean, mean, gpu), iterate("rsqrt", (mean,), mean, gpu)]
+    return [*first, _scaled(operation, gpu, "batch_norm_transform")]
+
+
+def batch_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Its gradient: sums over each channel, then the input's."""
+    operands, outputs = operation.inputs[:2], operation.outputs
+    return [
+        gpu.kernel("batch_norm_backward_sums", operands, outputs[1:], chain=40, overlap=SERIAL),
+        gpu.kernel(
+            "batch_norm_backward",
+            operands,
+            outputs[:1],
+            instructions=BATCH_NORM * operands[0].elements,
+            chain=8,
+            overlap=SERIAL,
+        ),
+    ]
+
+
+def _scaled(operation: Operation, gpu: Gpu, name: str) -> PricedKernel:
+    """Each element by the factors of its channel."""
+    issued = BATCH_NORM * operation.inputs[0].elements
+    return gpu.kernel(name, operation.inputs, operation.outputs[:1], instructions=issued, chain=8, overlap=SERIAL)

@@ -1,0 +1,104 @@
+"""Steps of a user: a small model, its training, code that breaks graphs or depends on data, and kernels of its own."""
+
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+from torch import Tensor, nn
+
+WIDTH, WORDS, LENGTH = 64, 1000, 128
+
+
+class Block(nn.Module):
+    """A residual MLP."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4 * WIDTH)
+        self.down = nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Args: x: tokens, of `WIDTH`."""
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+class Model(nn.Module):
+    """An embedding, and two blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(WORDS, WIDTH)
+        self.layers = nn.ModuleList([Block(), Block()])
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Args: ids: of words."""
+        x = self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return x.sum()
+
+
+def inputs() -> tuple[Model, Tensor]:
+    """What steps are given."""
+    return Model().cuda().bfloat16(), torch.randint(0, WORDS, (LENGTH,), device="cuda")
+
+
+def step(model: Model, ids: Tensor) -> Tensor:
+    """One forward pass."""
+    return model(ids)
+
+
+def adam(model: Model, ids: Tensor) -> None:
+    """A whole training step."""
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(ids).backward()
+    optimizer.step()
+
+
+def detached(model: Model, ids: Tensor) -> Tensor:
+    """A loss that only reaches the embedding."""
+    return model.words(ids).sum() + model(ids).detach()
+
+
+def steered(model: Model, ids: Tensor) -> Tensor:
+    """The host reads a number of the device."""
+    x = model.words(ids)
+    if x.sum().item() > 0:
+        x = x * 2
+    return x + 1
+
+
+def filtered(model: Model, ids: Tensor) -> Tensor:
+    """A shape that depends on data."""
+    x = model.words(ids)
+    return x[x > 0]
+
+
+def routed(model: Model, ids: Tensor) -> Tensor:
+    """Indices that the code does not know."""
+    return model.words(model.words(ids).float().mean(1).topk(4).indices)
+
+
+@triton.jit
+def double(x, y, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    """y = 2 x."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+
+
+tuned = triton.autotune([triton.Config({"BLOCK": 256}), triton.Config({"BLOCK": 512})], key=["n"])(double)
+
+
+def launches(model: Model, ids: Tensor) -> Tensor:
+    """Kernels of the user's among operations of torch."""
+    x = model.words(ids).flatten()
+    y, z = torch.empty_like(x), torch.empty_like(x)
+    double[(triton.cdiv(x.numel(), 128),)](x, y, x.numel(), BLOCK=128)
+    tuned[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](y, z, x.numel())
+    return z.exp()
+
+
+def alone() -> Tensor:
+    """A step that makes its inputs itself."""
+    x = torch.randn(256, 256, device="cuda")
+    return x @ x

@@ -1,0 +1,57 @@
+"""Attention of the vendor's back ends, forward and backward, on lengths and masks that other programs timed."""
+
+import json
+import lzma
+from collections.abc import Iterator
+from statistics import mean
+
+import pytest
+from support.lab import FOLDER, measured
+from support.torch_prices import operation, tensor, time_of
+from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.operations.operation import Operation
+
+H100, H200 = load_device("h100"), load_device("h200")
+TOKENS = 16384
+"""Batch times length of the gradients that were timed, of 32 heads of 64 or 16 of 128."""
+
+
+def forward_and_backward(backend: str, shape: tuple[int, ...], causal: bool) -> tuple[Operation, Operation]:
+    q, k, v, out, gradient, *made = (tensor(number, *shape) for number in range(8))
+    name = f"_scaled_dot_product_{backend}_attention"
+    return (
+        operation(name, (q, k, v), (out,), is_causal=causal),
+        operation(f"{name}_backward", (gradient, q, k, v, out), tuple(made), is_causal=causal),
+    )
+
+
+def timed() -> Iterator[tuple[Device, Operation, float]]:
+    """GPU, operation, time [s]: docs/kernel-speed.md."""
+    for row in measured("kernel-speed-h200-2026-11-21")["attention"]:
+        batch, heads, length, dim, causal = row["problem"]
+        flop = 4.0 * batch * heads * length**2 * dim / (2 if causal else 1)
+        for backend in ("flash", "cudnn"):
+            forward, _ = forward_and_backward(backend, (batch, heads, length, dim), causal)
+            yield H200, forward, flop / row["flop_per_s"][f"sdpa-{backend}"]
+    with lzma.open(FOLDER / "attention-speed-h100-2026-11-27.ndjson.xz", "rt") as lines:
+        for row in map(json.loads, lines):
+            if row["kind"] == "peer":
+                backend, length, dim = row["name"].split("_")[0].lower(), row["N"], row["D"]
+                shape = (TOKENS // length, 2048 // dim, length, dim)
+                forward, backward = forward_and_backward(backend, shape, row["causal"])
+                yield H100, forward, 1e-3 * row["fwd_ms"]
+                yield H100, backward, 1e-3 * row["bwd_ms"]
+
+
+@pytest.mark.parametrize("part", ["forward", "backward"])
+@pytest.mark.parametrize("backend", ["flash", "cudnn"])
+def test_attention_takes_as_long_as_was_timed(backend: str, part: str) -> None:
+    """N = 1024 to 16384, with and without a causal mask, D = 64 and 128; forward on both GPUs."""
+    errors = [
+        abs(time_of(device, work) / seconds - 1.0)
+        for device, work, seconds in timed()
+        if backend in work.name and work.name.endswith("_backward") == (part == "backward")
+    ]
+    assert len(errors) >= 16
+    assert mean(errors) < 0.08
+    assert max(errors) < 0.20, errors

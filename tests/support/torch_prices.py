@@ -1,0 +1,56 @@
+"""Operations of torch as plain values, and `docs/lab/torch_prices.py`, which holds their prices against GPUs."""
+
+import sys
+from dataclasses import replace
+from importlib import util
+from pathlib import Path
+from types import ModuleType
+
+from tilesight.simulator.device.device import Device
+from tilesight.simulator.operations.operation import ITEM_BYTES, Operand, Operation, RecordedStep
+from tilesight.simulator.operations.price import price_step
+from tilesight.simulator.operations.priced import PricedKernel
+
+SCRIPT = Path(__file__).parents[2] / "docs" / "lab" / "torch_prices.py"
+
+
+def script() -> ModuleType:
+    """`docs/lab/torch_prices.py`, loaded once."""
+    if "torch_prices" not in sys.modules:
+        spec = util.spec_from_file_location("torch_prices", SCRIPT)
+        assert spec
+        assert spec.loader
+        sys.modules["torch_prices"] = util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["torch_prices"])
+    return sys.modules["torch_prices"]
+
+
+def tensor(storage: int, *shape: int, dtype: str = "bfloat16") -> Operand:
+    """A contiguous tensor, alone in its storage."""
+    strides, run = [], 1
+    for size in reversed(shape):
+        strides.append(run)
+        run *= size
+    size = run * ITEM_BYTES[dtype]
+    return Operand(storage=storage, storage_bytes=size, shape=shape, strides=tuple(reversed(strides)), dtype=dtype)
+
+
+def transposed(operand: Operand) -> Operand:
+    """Another view of a matrix."""
+    return replace(operand, shape=operand.shape[::-1], strides=operand.strides[::-1])
+
+
+def operation(name: str, inputs: tuple[Operand, ...], outputs: tuple[Operand, ...], **arguments: object) -> Operation:
+    """An operation of torch."""
+    return Operation(kind="torch", name=name, inputs=inputs, outputs=outputs, arguments=arguments)
+
+
+def kernels_of(device: Device, *operations: Operation) -> list[PricedKernel]:
+    """Their kernels, L2 empty before."""
+    step = RecordedStep(operations=operations, mode="eager", peak_bytes=0)
+    return [kernel for kernels in price_step(step, device, {}) for kernel in kernels]
+
+
+def time_of(device: Device, *operations: Operation) -> float:
+    """Time of all of them, L2 empty before [s]."""
+    return sum(kernel.time_s for kernel in kernels_of(device, *operations))
