@@ -89,7 +89,7 @@ def profile(
     Args:
         function: a function or module, or `file.py:function` or `package.module:function`, as the command has it.
         arguments: that a function or module is called with: tensors without data, such as those of `device="meta"`.
-        device: a name, a path to a TOML file, or the device itself.
+        device: a name, a path to a TOML file, or, for a function or module, the device itself.
         mode: `auto`: as the code has it; `eager`, or `compiled` by torch.compile.
         train: whether the backward pass of what it returns, and its optimizer, run too.
         queue: whether kernels are enqueued in a `stream`, or replayed in a CUDA `graph`.
@@ -111,8 +111,11 @@ def profile(
     if reason := why_not():
         raise RuntimeError(reason)
     subject = function if isinstance(function, str) else _name(function)
-    if arguments and isinstance(function, str):
-        raise ValueError(f"{function}: takes no arguments here: `inputs()` of its file makes what it is given")
+    if isinstance(function, str):
+        if arguments:
+            raise ValueError(f"{function}: takes no arguments here: `inputs()` of its file makes what it is given")
+        if isinstance(device, Device):
+            raise ValueError(f"device = {shown(device)}: name it, or its file, for a function that is in a file")
     asked = Asked(mode=mode, train=train, queue=queue)
     step = recorded(function, gpu, name, asked) if isinstance(function, str) else live(function, arguments, gpu, asked)
     return profiled(step, gpu, name, asked, Predicting(limit_s=time_limit_s, workers=workers), subject)

@@ -136,11 +136,7 @@ class Stream(nullcontext[None]):
 
 
 class Graph:
-    """In place of `torch.cuda.CUDAGraph`: a class, as annotations of libraries name it, of which there are no objects.
-
-    Raises:
-        RuntimeError: one is made.
-    """
+    """In place of `torch.cuda.CUDAGraph`, which code may name but not make."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise RuntimeError(GRAPHS)
@@ -172,7 +168,7 @@ def stand_ins(notes: dict[str, None]) -> dict[str, Any]:
         "device": _Device,
         "default_generators": (torch.Generator(),),
         "CUDAGraph": Graph,
-        "graph": Graph,
+        "graph": lambda *_, **__: Graph(),
         "nvtx": SimpleNamespace(
             **{name: _answering(None) for name in ("range_push", "range_pop", "mark")}, range=_answering(nullcontext())
         ),

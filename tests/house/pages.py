@@ -13,8 +13,9 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 WRITTEN = re.compile(r"^Write `(\S+)`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^## +(.+)$", re.MULTILINE)
 OURS, EXPLORE = "tilesight", "make explore"
-COMPILED = "docs/your-kernel.md"
-"""The page whose commands need torch and triton; `tests/kernels` runs them."""
+YOUR_KERNEL, PYTORCH = "docs/your-kernel.md", "docs/pytorch.md"
+COMPILED = (YOUR_KERNEL, PYTORCH)
+"""Pages whose commands need torch and triton; `tests/kernels` runs them."""
 WIDTH = re.compile(r"COLUMNS=(\d+) ")
 LEFT_OUT = "..."
 

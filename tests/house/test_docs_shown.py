@@ -48,7 +48,7 @@ problem's own, from the device `h200`, and from the paper's traffic of FlashAtte
 
 
 def _sections_with_numbers() -> list[Section]:
-    return [section for page in PAGES for section in sections(page) if section.ours() and section.page != COMPILED]
+    return [section for page in PAGES for section in sections(page) if section.ours() and section.page not in COMPILED]
 
 
 @cache

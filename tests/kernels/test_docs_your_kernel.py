@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from house.farm import ROOT
-from house.pages import COMPILED, is_printed, missing, sections
+from house.pages import YOUR_KERNEL, is_printed, missing, sections
 from support import doc_picture
 from tilesight.kernels.launch.availability import missing_package
 
@@ -19,7 +19,7 @@ if missing_package():
 if not version("triton").startswith("3.6"):
     pytest.skip("the page shows what Triton 3.6 compiles", allow_module_level=True)
 
-SECTIONS = sections(ROOT / COMPILED)
+SECTIONS = sections(ROOT / YOUR_KERNEL)
 PROGRAM = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

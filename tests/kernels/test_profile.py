@@ -126,6 +126,14 @@ def test_settings_that_are_none_are_one_line(arguments: dict[str, Any], said: st
         tilesight.profile(mlp, *meta(), **arguments)
 
 
+def test_what_a_file_cannot_be_given_is_one_line(file: Path) -> None:
+    """Its own function makes the inputs, and its process loads the device by name."""
+    with pytest.raises(ValueError, match=r"mlp: takes no arguments here: `inputs\(\)` of its file makes"):
+        tilesight.profile(f"{file}:mlp", *meta())
+    with pytest.raises(ValueError, match=r"^device = <Device: .*>: name it, or its file, for a function"):
+        tilesight.profile(f"{file}:mlp", device=load_device("h200"))
+
+
 def test_launches_of_like_layers_are_one_question() -> None:
     """Wherever their tensors lie; not where two pointers lead to one tensor in one layer, and to two in another."""
 

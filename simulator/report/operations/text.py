@@ -11,6 +11,8 @@ from ...operations.groups import NO_MODULE, NUMBERED, Group, Key, group_of, join
 from ...operations.profile import Profile, ProfileRow
 from ...operations.unlucky.hint import Hint
 
+FIGURE = re.compile(r"(\d) (%|[num]?s\b|[kMG]i?B\b)")
+NO_BREAK = "\u00a0"
 MOST_NAMED = 2
 """Kernels that a note names."""
 MOST_REASONS = 3
@@ -28,11 +30,27 @@ def profile_text(profile: Profile, width: int, color: bool, by: Key | None, top:
         width: characters at most; color: whether the header is bold.
         by: what a line of the table is, None: kernels that are alike; top: lines at most, the longest first.
     """
-    lines = [*wrapped(head_lines(profile), width), ""]
+    lines = [head_text(profile, width), ""]
     columns, others = group_table(profile.by(by), by, top) if by else kernel_table(profile, top)
     if profile.rows:
         lines += [table(columns, width, color), *([others] if others else []), ""]
-    return "\n".join([*lines, *wrapped(remarks(profile), width)]).rstrip()
+    return "\n".join([*lines, *_wrapped(remarks(profile), width)]).rstrip()
+
+
+def head_text(profile: Profile, width: int) -> str:
+    """What stands above the table. Args: width: characters at most."""
+    return "\n".join(_wrapped(head_lines(profile), width))
+
+
+def short_text(profile: Profile, width: int) -> str:
+    """The profile without its kernels: the head, and every note. Args: width: characters at most."""
+    return "\n".join(_wrapped([*head_lines(profile), *note_lines(profile)], width))
+
+
+def _wrapped(lines: Sequence[str], width: int) -> list[str]:
+    """Lines broken at spaces, but for those before units."""
+    whole = [FIGURE.sub(rf"\1{NO_BREAK}\2", line) for line in lines]
+    return [line.replace(NO_BREAK, " ") for line in wrapped(whole, width)]
 
 
 def head_lines(profile: Profile) -> list[str]:
@@ -166,13 +184,20 @@ def remarks(profile: Profile) -> list[str]:
         binding[row.kernel.bound_by] += row.time_s
     parts = sorted(((time_s, name) for name, time_s in binding.items() if time_s), reverse=True)
     shares = [f"{percent(time_s / profile.time_s)} {name}" for time_s, name in parts]
+    return [
+        *([f"Bound by {', '.join(shares)}"] if shares else []),
+        *(f"Unlucky  {hint_text(hint)}" for hint in profile.hints),
+        *note_lines(profile),
+    ]
+
+
+def note_lines(profile: Profile) -> list[str]:
+    """Every note of the recording, and what is guessed in prices."""
     guessed: dict[str, dict[str, None]] = defaultdict(dict)
     for row in profile.rows:
         if row.kernel.note:
             guessed[row.kernel.note][kernel_text(row.kernel.name)] = None
     return [
-        *([f"Bound by {', '.join(shares)}"] if shares else []),
-        *(f"Unlucky  {hint_text(hint)}" for hint in profile.hints),
         *(f"Note     {note}" for note in profile.notes),
         *(f"Note     {', '.join([*names][:MOST_NAMED])}{_more(names)}: {note}" for note, names in guessed.items()),
     ]

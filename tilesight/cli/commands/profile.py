@@ -90,7 +90,8 @@ def profile(
     """Say what a step of PyTorch takes on a GPU, kernel by kernel, without one.
 
     The function runs in a process of its own on tensors without data: every operation of torch, and every Triton kernel
-    that torch.compile makes, is recorded and priced. Repeat --device for a table of GPUs.
+    that torch.compile makes, is recorded and priced. Repeat --device for a table of GPUs; --by has each show
+    its kernels, too.
     """
     check_outputs(csv=csv, trace=trace)
     devices = devices_given(device, set_)
@@ -111,6 +112,7 @@ def profile(
     from ...simulator.display import render
     from ...simulator.operations.chrome_trace import chrome_trace
     from ...simulator.report.operations.beside import devices_text, fusing_text, profiles_json, profiles_rows
+    from ...simulator.report.operations.text import short_text
 
     asked = Asked(
         train=train,
@@ -135,9 +137,11 @@ def profile(
         profiles = [replace(made, notes=(*set_notes(set_), *made.notes)) for made in profiles]
         outcomes[name] = profiles
         if not json:
-            texts = [made.text(text_width(), text_color(), by=by, top=top) for made in profiles]
-            texts += [fusing_text(profiles[0], profiles[1], text_width(), text_color())] if compare else []
-            show("\n\n".join(texts) + ("\n\n" if len(devices) > 1 else ""))
+            heads = [short_text(made, text_width()) for made in profiles]
+            if len(devices) == 1 or by:
+                heads[-1] = profiles[-1].text(text_width(), text_color(), by=by, top=top)
+            fused = [fusing_text(profiles[0], profiles[1], text_width(), text_color())] if compare else []
+            show("\n\n".join([*heads, *fused]) + ("\n\n" if len(devices) > 1 else ""))
     answered = [made for outcome in outcomes.values() if not isinstance(outcome, str) for made in outcome]
     beside = devices_text(answered, text_width(), text_color()) if len(devices) > 1 and answered else ""
     deliver(
