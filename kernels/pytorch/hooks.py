@@ -120,8 +120,6 @@ def _answer(stack: ExitStack, device: Device, properties: Any, notes: dict[str, 
     replace(stack, "torch._C:_cuda_getDefaultStream", lambda *_: (0, 0, 1), is_new=True)
     # It is `not is_available()`, which is false here: yet there is no device to initialise.
     replace(stack, "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init", property(lambda _: True))
-    # It makes a tensor on the device, as if there was one, so that a backward pass finds a context.
-    replace(stack, "torch._subclasses.fake_tensor:init_gpu_context", lambda _: None)
     replace(stack, "torch:Generator", GeneratorOnCpu)
     # Numbers of the device are printed as what `item` gives.
     replace(stack, "torch._subclasses.fake_tensor:FakeTensor.__format__", _formatted, is_new=True)
