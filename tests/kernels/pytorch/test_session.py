@@ -143,7 +143,7 @@ def test_a_torch_without_a_hook_says_which(monkeypatch: pytest.MonkeyPatch) -> N
     with monkeypatch.context() as missing:
         missing.setattr(device_guard, "REGISTRY", "no such table")
         assert "lacks c10::impl::device_guard_impl_registry" in refused()
-    device_guard._tables.cache_clear()
+    device_guard.cpp_tables.cache_clear()
     with monkeypatch.context() as missing:
         names = device_guard.virtual_functions
         without = lambda *header: [name for name in names(*header) if name != "record"]  # noqa: E731
