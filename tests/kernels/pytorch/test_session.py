@@ -98,6 +98,18 @@ def test_training_is_recorded_in_a_process_that_has_not_trained_before() -> None
     assert refused.startswith("Unusable training: this process has run a backward pass before")
 
 
+def test_code_that_was_compiled_before_is_compiled_for_the_target() -> None:
+    """A function of `torch.compile` from outside: one kernel, or its operations where compilation is left out."""
+    function = torch.compile(lambda x: (x * 2).sin())
+    names = {
+        mode: [
+            operation.name for operation in record(function, (torch.ones(4),), device=H200, mode=mode).step.operations
+        ]
+        for mode in ("auto", "eager")
+    }
+    assert names == {"auto": ["triton_poi_fused_mul_sin_0"], "eager": ["mul", "sin"]}
+
+
 def test_known_whole_numbers_decide_shapes() -> None:
     """Routing tables that the code computes from its own numbers come out as on a GPU."""
 
