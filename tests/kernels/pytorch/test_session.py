@@ -98,6 +98,18 @@ def test_training_is_recorded_in_a_process_that_has_not_trained_before() -> None
     assert refused.startswith("Unusable training: this process has run a backward pass before")
 
 
+def test_code_that_was_compiled_before_is_compiled_for_the_target() -> None:
+    """A function of `torch.compile` from outside: one kernel, or its operations where compilation is left out."""
+    function = torch.compile(lambda x: (x * 2).sin())
+    names = {
+        mode: [
+            operation.name for operation in record(function, (torch.ones(4),), device=H200, mode=mode).step.operations
+        ]
+        for mode in ("auto", "eager")
+    }
+    assert names == {"auto": ["triton_poi_fused_mul_sin_0"], "eager": ["mul", "sin"]}
+
+
 def test_known_whole_numbers_decide_shapes() -> None:
     """Routing tables that the code computes from its own numbers come out as on a GPU."""
 
@@ -143,7 +155,7 @@ def test_a_torch_without_a_hook_says_which(monkeypatch: pytest.MonkeyPatch) -> N
     with monkeypatch.context() as missing:
         missing.setattr(device_guard, "REGISTRY", "no such table")
         assert "lacks c10::impl::device_guard_impl_registry" in refused()
-    device_guard._tables.cache_clear()
+    device_guard.cpp_tables.cache_clear()
     with monkeypatch.context() as missing:
         names = device_guard.virtual_functions
         without = lambda *header: [name for name in names(*header) if name != "record"]  # noqa: E731
