@@ -17,7 +17,7 @@ from pytorch.steps import Model
 from tilesight.kernels.capture.user_function import Unusable
 from tilesight.kernels.pytorch import device_guard
 from tilesight.kernels.pytorch.attention import backend_of
-from tilesight.kernels.pytorch.call import record
+from tilesight.kernels.pytorch.live import record_live as record
 from tilesight.kernels.pytorch.step import recording
 
 H200 = load_device("h200")
@@ -70,7 +70,7 @@ def test_modules_on_meta_are_recorded_and_left_as_they_were() -> None:
 
 TRAINED = """
 import torch
-from tilesight.kernels.pytorch.call import record
+from tilesight.kernels.pytorch.live import record_live as record
 from tilesight.simulator.device.device import load_device
 model = torch.nn.Linear(64, 64, device="meta")
 if {late}:
@@ -95,7 +95,7 @@ def test_training_is_recorded_in_a_process_that_has_not_trained_before() -> None
     assert eager == "eager ['mm', 'sum'] ()"
     assert compiled.startswith("compiled ['mm'") and compiled.endswith(" ()")
     (refused,) = said(late=True)
-    assert refused.startswith("Unusable training: this process has run a backward pass before")
+    assert refused.startswith("CannotCapture training: this process has run a backward pass before")
 
 
 def test_code_that_was_compiled_before_is_compiled_for_the_target() -> None:
