@@ -130,7 +130,7 @@ def live(function: Callable[..., Any], arguments: Sequence[Any], device: Device,
     """What a function or module does that is loaded here. Raises: as `kernels.pytorch.live`."""
     from .kernels.pytorch.live import record_live
 
-    return record_live(function, arguments, device, mode=asked.mode, train=asked.train, options=asked.options)
+    return record_live(function, arguments, device=device, mode=asked.mode, train=asked.train, options=asked.options)
 
 
 def recorded(target: str, device: Device, name: str, asked: Asked) -> "Recorded":

@@ -32,9 +32,9 @@ ORIGINALS = ("_orig_mod", "_torchdynamo_orig_callable")
 
 def record_live(
     function: Callable[..., Any],
-    arguments: Sequence[Any],
-    device: Device,
+    arguments: Sequence[Any] = (),
     *,
+    device: Device,
     mode: Literal["auto", "eager", "compiled"] = "auto",
     train: bool = False,
     options: Mapping[str, Any] | None = None,

@@ -3,7 +3,8 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import patch
 
@@ -64,6 +65,8 @@ class Session:
         for leaf in tree_leaves((args, options)):
             if isinstance(leaf, torch.nn.Module):
                 recorder.places.know(leaf)
+        if self._training:
+            self._warm_up(function, args, options)
         if self._mode == "compiled":
             function = torch.compile(function)
         alive = (tensor for _, tensor in _parameters_of((function, args, options)))
@@ -74,6 +77,20 @@ class Session:
                 self._training.backward(result)
                 self._training.check(_parameters_of((function, args, options)))
             return result
+
+    def _warm_up(self, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any] | None) -> None:
+        """Run a training step that does not count: optimizers make their state in their first step.
+
+        Gradients stay as it leaves them, unless the backward pass is not the function's: then there are none.
+        """
+        assert self._training
+        with self._recorder.paused(), eagerly(), ExitStack() as stack:
+            hide_fakes(stack)
+            result = function(*args, **(options or {}))
+            if self._training.backward(result):
+                for _, tensor in _parameters_of((function, args, options)):
+                    tensor.grad = None
+        self._training.forget()
 
     def step(self) -> RecordedStep:
         """What was recorded."""
@@ -119,6 +136,8 @@ class Session:
         notes = self._recorder.notes
         for broken in graph_break_reasons:
             line = next((frame for frame in reversed(broken.user_stack)), None)
+            if line and Path(line.filename).parent == Path(__file__).parent:
+                continue  # in what follows a backward pass: on a GPU it is one with the call that breaks anyway
             where = f" at {line.filename.rpartition('/')[2]}:{line.lineno}" if line else ""
             notes[f"graph break{where}: {_first_line(broken.reason)}"] = None
         known = {_first_line(broken.reason) for broken in graph_break_reasons}
@@ -127,6 +146,11 @@ class Session:
                 notes[f"graph break ({count}): {_first_line(reason)}"] = None
         if not _graphs() and (counters["frames"]["total"] or self._mode == "compiled"):
             notes["torch.compile has compiled nothing: the function runs as it is written"] = None
+
+
+def eagerly() -> AbstractContextManager[Any]:
+    """A block in which what torch.compile has made runs as it is written."""
+    return torch.compiler.set_stance("force_eager") if COMPILER in sys.modules else nullcontext()
 
 
 def _graphs() -> int:
@@ -172,7 +196,7 @@ def recording(device: Device, mode: Mode = "auto", train: bool = False, indices:
                 torch._dynamo.utils.counters.clear()
                 torch._dynamo.utils.graph_break_reasons.clear()
 
-        training = Training(recorder) if train else None
+        training = Training(recorder, mode == "compiled") if train else None
         if training:
             training.hook(stack)
         session = Session(recorder, launches, mode, training, hook_compiler)
@@ -193,7 +217,7 @@ def _hook_compile(stack: ExitStack, session: Session, mode: Mode) -> None:
     original = torch.compile
     if COMPILER in sys.modules:  # functions may have been compiled before
         if mode == "eager":
-            stack.enter_context(torch.compiler.set_stance("force_eager"))
+            stack.enter_context(eagerly())
         else:
             session.asked_to_compile({})
 

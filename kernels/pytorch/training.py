@@ -29,10 +29,10 @@ LATE = (
 
 
 class Training:
-    """Follows the phases of a step. Args: recorder: that takes it down."""
+    """Follows the phases of a step. Args: recorder: that takes it down; compiled: whether the whole step will be."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, recorder: Recorder, compiled: bool) -> None:
+        self._recorder, self._compiled = recorder, compiled
         self._has_run_backward = False
 
     def hook(self, stack: ExitStack) -> None:
@@ -51,8 +51,11 @@ class Training:
         def enter(*_: Any) -> None:
             recorder.phase = "optimizer"
 
-        def leave(*_: Any) -> None:
+        def leave(optimizer: torch.optim.Optimizer, *_: Any) -> None:
             recorder.phase = "forward"
+            for state in optimizer.state.values() if self._compiled else ():
+                # The compiler would move these itself, to a device that is none.
+                state |= {name: value.to("cuda") for name, value in state.items() if isinstance(value, torch.Tensor)}
 
         recorder = self._recorder
         stack.callback(sleep, LET_GO_S)
@@ -64,20 +67,25 @@ class Training:
         path = "torch.optim.optimizer:_foreach_supported_types"
         replace(stack, path, [torch.Tensor, torch.nn.Parameter, FakeTensor])
 
-    def backward(self, result: Any) -> None:
-        """Run the backward pass of what a function has returned, unless the function has run one."""
+    def forget(self) -> None:
+        """Begin anew."""
+        self._has_run_backward = False
+
+    def backward(self, result: Any) -> bool:
+        """Run the backward pass of what a function has returned, unless the function has run one. Returns: whether."""
         if self._has_run_backward:
-            return
+            return False
         recorder = self._recorder
         loss = getattr(result, "loss", None)
         leaves = [loss] if isinstance(loss, torch.Tensor) else tree_leaves(result)
         roots = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
         if not roots:
             recorder.notes["training: nothing that the function returns has a gradient: no backward pass"] = None
-            return
+            return False
         with recorder.paused():
             gradients = [None if root.numel() == 1 else torch.empty_like(root) for root in roots]
         torch.autograd.backward(roots, gradients)
+        return True
 
     def check(self, given: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Note parameters that no gradient reaches. Args: given: their names, and themselves."""

@@ -1,0 +1,48 @@
+"""Training steps: what their optimizers launch in the steady state, eager and compiled."""
+
+from typing import Literal
+
+import pytest
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+
+if missing_package():
+    pytest.skip(str(missing_package()), allow_module_level=True)
+
+from pytorch import trained
+from pytorch.trained import WIDTH
+from tilesight.kernels.pytorch.file import record_step
+from tilesight.simulator.operations.operation import Operation, RecordedStep
+
+
+def recorded(mode: Literal["eager", "compiled"]) -> RecordedStep:
+    """A step of AdamW on one layer, in a process of its own."""
+    return record_step(f"{trained.__file__}:step", load_device("h200"), "h200", mode=mode, train=True).step
+
+
+def of_optimizer(step: RecordedStep) -> list[Operation]:
+    """What its optimizer launches."""
+    return [operation for operation in step.operations if operation.phase == "optimizer"]
+
+
+def test_an_optimizer_updates_without_making_its_state_anew() -> None:
+    """Joined operations alone, of parameters that the module has on the device; none that fills a new tensor."""
+    step = recorded("eager")
+    names = [operation.name for operation in of_optimizer(step)]
+    assert names and all(name.startswith("_foreach_") for name in names)
+    assert max(operation.inputs[0].elements for operation in of_optimizer(step)) == WIDTH * WIDTH
+    assert not step.notes
+
+
+def test_a_step_holds_parameters_gradients_and_two_moments() -> None:
+    """In bf16, beside activations that are smaller than these: four tensors of the weight's size."""
+    weight_bytes = 2 * WIDTH * WIDTH
+    peak_bytes = recorded("eager").peak_bytes
+    assert 4 * weight_bytes <= peak_bytes <= 6 * weight_bytes
+
+
+def test_a_compiled_optimizer_is_one_kernel() -> None:
+    """`torch.compile` fuses what it does to one parameter; the step's count beside it."""
+    kernels = [operation for operation in of_optimizer(recorded("compiled")) if operation.kind == "triton"]
+    assert 1 <= len(kernels) <= 2
+    assert any(operand.elements == WIDTH * WIDTH for kernel in kernels for operand in kernel.outputs)
