@@ -5,6 +5,7 @@ user's code prints goes to stderr.
 """
 
 import inspect
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     """
     device = override(load_device(job["device"]), list(job["settings"]))
     path = Path(job["file"])
+    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # what is raised is told
     try:
         path = located(job["file"])
         with recording(device, job["mode"], job["train"], job["indices"]) as session:
