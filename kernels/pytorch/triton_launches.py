@@ -1,5 +1,6 @@
 """Triton kernels that a step launches: those that Inductor writes, and the user's own, each with its configurations."""
 
+import dataclasses
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import MappingProxyType
@@ -104,7 +105,6 @@ class TritonLaunches:
             arguments=MappingProxyType(arguments),
             tensors=MappingProxyType(tensors),
             options=MappingProxyType({"num_warps": config.num_warps, "num_stages": config.num_stages}),
-            tuned=len(self.captures),
             configuration=MappingProxyType(
                 {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
             ),
@@ -140,7 +140,7 @@ class TritonLaunches:
                 recorder.storages.forget(tensor, f"written by kernel {captures[0].name}, which does not run")
         place = recorder.places.here(recorder.phase == "backward")
         first = len(self.captures)
-        self.captures += captures
+        self.captures += [dataclasses.replace(capture, tuned=first if captures[1:] else -1) for capture in captures]
         recorder.add(
             Operation(
                 kind="triton",
