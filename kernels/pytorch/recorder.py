@@ -90,6 +90,12 @@ class Recorder(TorchDispatchMode):
             result = function(*args, **options)
         except (DynamicOutputShapeException, DataDependentOutputException):
             result = self._depending(name, values)
+        except NotImplementedError:
+            given_results = _only_written(schema, args, options)
+            if not given_results:
+                raise
+            # Their shapes are known without torch's formula, which it lacks.
+            result = given_results[0] if len(given_results) == 1 else tuple(given_results)
         made = tensors_in(result)
         launches = not (name in NO_KERNEL or getattr(function, "is_view", False) or str(function).startswith("prim."))
         if schema is not None and launches:

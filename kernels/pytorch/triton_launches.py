@@ -1,5 +1,6 @@
 """Triton kernels that a step launches: those that Inductor writes, and the user's own, each with its configurations."""
 
+import dataclasses
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import MappingProxyType
@@ -59,7 +60,7 @@ class TritonLaunches:
             if self._draws and self._recorder.is_on:
                 self._draw(tuner, args)
             captures = [self._of_inductor(tuner, config, args, triton_heuristics) for config in tuner.configs]
-            self._add(captures, tuner.fn, args)
+            self._add(captures, _stored_by_inductor(tuner), args)
 
         replace(stack, f"{heuristics}:CachingAutotuner.run", run)
 
@@ -76,7 +77,7 @@ class TritonLaunches:
                 self._depth -= 1
             if not self._depth and len(launches) > before:
                 captures = launches[before:]
-                self._add(list(captures), captures[0].function, (*args, *kwargs.values()))
+                self._add(list(captures), stored_parameters(captures[0].function), (*args, *kwargs.values()))
             return result
 
         return outermost
@@ -104,7 +105,6 @@ class TritonLaunches:
             arguments=MappingProxyType(arguments),
             tensors=MappingProxyType(tensors),
             options=MappingProxyType({"num_warps": config.num_warps, "num_stages": config.num_stages}),
-            tuned=len(self.captures),
             configuration=MappingProxyType(
                 {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
             ),
@@ -114,7 +114,7 @@ class TritonLaunches:
         """Give random values to index tensors that a launch of Inductor's reads, and that have none."""
         recorder = self._recorder
         place = recorder.places.here(backward=True)
-        read = set(tuner.fn.arg_names) - stored_parameters(tuner.fn)
+        read = set(tuner.fn.arg_names) - _stored_by_inductor(tuner)
         fixed = _fixed(tuner) | tuner.configs[0].kwargs
         names = [name for name in tuner.fn.arg_names if name not in fixed]
         for name, tensor in zip(names, args, strict=False):
@@ -125,11 +125,10 @@ class TritonLaunches:
                 where = f" ({place.where})" if place.where else ""
                 recorder.notes[f"indices without values are drawn from 0 to {place.indexed - 1:,}{where}"] = None
 
-    def _add(self, captures: list[Capture], function: Any, args: Any) -> None:
+    def _add(self, captures: list[Capture], stored: frozenset[str], args: Any) -> None:
         recorder = self._recorder
         if not recorder.is_on:
             return
-        stored = stored_parameters(function)
         tensors = _tensors(args)
         given = captures[0].tensors
         names: dict[int, set[str]] = {tensor.storage: set() for tensor in given.values()}
@@ -141,7 +140,7 @@ class TritonLaunches:
                 recorder.storages.forget(tensor, f"written by kernel {captures[0].name}, which does not run")
         place = recorder.places.here(recorder.phase == "backward")
         first = len(self.captures)
-        self.captures += captures
+        self.captures += [dataclasses.replace(capture, tuned=first if captures[1:] else -1) for capture in captures]
         recorder.add(
             Operation(
                 kind="triton",
@@ -156,6 +155,15 @@ class TritonLaunches:
                 live_bytes=recorder.storages.live_bytes,
             )
         )
+
+
+def _stored_by_inductor(tuner: Any) -> frozenset[str]:
+    """Names of the parameters that a kernel of Inductor's stores to; of a user's kernel, as its source says."""
+    names = tuner.fn.arg_names
+    if not tuner.fn.__name__.startswith(INDUCTORS):
+        return stored_parameters(tuner.fn)
+    written = {name for name in names if name.startswith(("out_ptr", "in_out_ptr"))}
+    return frozenset(written | ({*(tuner.inductor_meta.get("mutated_arg_names") or ())} & {*names}))
 
 
 def _fixed(tuner: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ user's code prints goes to stderr.
 """
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -36,6 +37,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     """
     device = override(load_device(job["device"]), list(job["settings"]))
     path = Path(job["file"])
+    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # what is raised is told
     try:
         path = located(job["file"])
     except Unusable as error:

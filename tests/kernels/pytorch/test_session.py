@@ -22,13 +22,15 @@ from tilesight.kernels.pytorch.step import recording
 
 H200 = load_device("h200")
 SIZE = 1 << 20
+BEFORE = torch.accelerator.current_accelerator()
+"""None, or CUDA of a build that has it."""
 
 
 @pytest.fixture(autouse=True)
 def _nothing_stays() -> Iterator[None]:
     """After each test torch knows no GPU again, and the CPU works as ever."""
     yield
-    assert not torch.cuda.is_available() and torch.accelerator.current_accelerator() is None
+    assert not torch.cuda.is_available() and torch.accelerator.current_accelerator() == BEFORE
     x = torch.ones(1, 1, 4, 8, requires_grad=True)
     F.scaled_dot_product_attention(x, x, x).sum().backward()
     assert x.grad is not None and not isinstance(x.grad, torch._subclasses.FakeTensor)
