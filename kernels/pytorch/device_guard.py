@@ -48,7 +48,7 @@ def device_in_cpp() -> Iterator[None]:
     hooks_of.restype = ctypes.c_void_p
     hooks = ctypes.c_void_p.from_address(hooks_of())
     before = table[cuda], hooks.value
-    table[cuda], hooks.value = _tables(table[meta] or 0, hooks.value or 0, cuda, meta)
+    table[cuda], hooks.value = cpp_tables(table[meta] or 0, hooks.value or 0, cuda, meta)
     try:
         accelerator = torch.accelerator.current_accelerator()
         if accelerator is None or accelerator.type != "cuda":
@@ -77,11 +77,11 @@ def virtual_functions(header: str, name: str) -> list[str]:
     begin = re.search(rf"(?:struct|class)\s+(?:\w+\s+)?{name}\b[^;{{]*{{", text)
     body = text[begin.end() :].split("\n};")[0] if begin else ""
     names = re.findall(r"\bvirtual\s[^;{(]*?(~?\w+)\s*\(", body)
-    return [part for found in names for part in ([found, found] if found.startswith("~") else [found])]
+    return [part for name in names for part in ([name, name] if name.startswith("~") else [name])]
 
 
 @cache
-def _tables(meta_guard: int, hooks: int, cuda: int, meta: int) -> tuple[int, int]:
+def cpp_tables(meta_guard: int, hooks: int, cuda: int, meta: int) -> tuple[int, int]:
     """Addresses of a guard of CUDA's, and of a table of hooks with CUDA built in; never freed: threads may hold them.
 
     Args:

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from ...simulator.device.device import Device
 from ..capture.file import CannotCapture, UserCodeFailed
 from .file import TIMEOUT_S, Recorded, recorded_of
 from .step import recording
+from .storages import Storages, is_real
 from .worker import answered
 
 STDERR = 2
@@ -90,49 +92,94 @@ def _answer(
         connection.send(
             answered(
                 lambda: recording(device, mode, train, indices),
-                lambda session: session.run(function, _on_device(function, arguments)),
+                lambda session: session.run(function, _on_device(function, arguments, session.storages)),
                 device,
                 Path(inspect.getsourcefile(inspect.unwrap(getattr(function, "forward", function))) or "step"),
             )
         )
 
 
-def _on_device(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """The arguments on the device; modules are moved where they are."""
-    moved: dict[int, torch.Tensor] = {}
+def _on_device(function: Callable[..., Any], arguments: Sequence[Any], storages: Storages) -> tuple[Any, ...]:
+    """The arguments on the device; modules and optimizers are moved where they are."""
+    stand_ins = StandIns(storages)
 
     def move(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
-            return moved.setdefault(id(leaf), _moved(leaf))
+            return stand_ins.of(leaf)
         if isinstance(leaf, torch.nn.Module):
             for module in leaf.modules():
                 for tensors in (module._parameters, module._buffers):
                     tensors.update({name: move(tensor) for name, tensor in tensors.items()})
+        elif isinstance(leaf, torch.optim.Optimizer):
+            for group in leaf.param_groups:
+                group["params"] = [move(parameter) for parameter in group["params"]]
+            states = {move(parameter): tree_map(move, state) for parameter, state in leaf.state.items()}
+            leaf.state.clear()
+            leaf.state.update(states)
+        elif inspect.isfunction(leaf):
+            _rename(leaf, move, seen)
         return leaf
 
-    _rename(inspect.unwrap(function), lambda value: tree_map(move, value))
+    seen: set[int] = set()
+    move(inspect.unwrap(function))
     move(function)
     move(getattr(function, "__self__", None))
     return tuple(tree_map(move, tuple(arguments)))
 
 
-def _rename(function: Callable[..., Any], moved: Callable[[Any], Any]) -> None:
-    """Put what is moved in the place of what a function names: its closure and globals, which are this process's."""
+def _rename(function: Callable[..., Any], move: Callable[[Any], Any], seen: set[int]) -> None:
+    """Put what is moved in the place of what a function names: its closure and globals, which are this process's.
+
+    Args:
+        seen: identities of functions that this was done for.
+    """
+    if id(function) in seen or getattr(function, "__module__", "").partition(".")[0] == "torch":
+        return
+    seen.add(id(function))
     for cell in getattr(function, "__closure__", None) or ():
         with suppress(ValueError):  # it is empty
-            cell.cell_contents = moved(cell.cell_contents)
+            cell.cell_contents = tree_map(move, cell.cell_contents)
     known = getattr(function, "__globals__", {})
     for name in getattr(getattr(function, "__code__", None), "co_names", ()):
         if name in known:
-            known[name] = moved(known[name])
+            known[name] = tree_map(move, known[name])
 
 
-def _moved(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor on the device like one elsewhere."""
-    if tensor.device.type == "cpu":
-        made = tensor.detach().to("cuda")
-    else:
-        made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cuda")
-    if isinstance(tensor, torch.nn.Parameter):
-        return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
-    return made.requires_grad_(tensor.requires_grad)
+class StandIns:
+    """Tensors of the device that stand for others; views of one tensor stay views of one tensor.
+
+    Args:
+        storages: that values of whole numbers are kept in.
+    """
+
+    def __init__(self, storages: Storages) -> None:
+        self._made: dict[int, torch.Tensor] = {}
+        self._bases: dict[int, torch.Tensor] = {}
+        self._kept: list[torch.Tensor] = []  # one that is freed would give its identity to another
+        self._storages = storages
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The one that stands for a tensor; itself, where it stands for one."""
+        if id(tensor) not in self._made:
+            made = self._stand_in(tensor)
+            self._kept += (tensor, made)
+            self._made |= {id(tensor): made, id(made): made}
+        return self._made[id(tensor)]
+
+    def _stand_in(self, tensor: torch.Tensor) -> torch.Tensor:
+        with _disable_current_modes():
+            storage = tensor.untyped_storage()
+            key, elements = storage._cdata, storage.nbytes() // tensor.element_size()
+            shape, strides, offset = tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
+        base = self._bases.get(key)
+        if base is None or base.dtype != tensor.dtype:
+            base = self._bases[key] = torch.empty(elements, dtype=tensor.dtype, device="cuda")
+            if is_real(tensor):
+                with _disable_current_modes():
+                    values = torch.empty(0, dtype=tensor.dtype).set_(storage.clone())
+                self._storages.keep(base, values)
+        with torch.no_grad():
+            made = base.as_strided(shape, strides, offset)
+        if isinstance(tensor, torch.nn.Parameter):
+            return torch.nn.Parameter(made, tensor.requires_grad)
+        return made.requires_grad_(tensor.requires_grad)

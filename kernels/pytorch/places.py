@@ -122,7 +122,8 @@ class Places:
         parts = dict.fromkeys(map(_operation, origins))
         stacks = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
         modules = list(stacks.values())
-        lines = [found for found in LINE.findall(node.meta.get("stack_trace") or "") if not IN_PACKAGE.search(found[0])]
+        frames = LINE.findall(node.meta.get("stack_trace") or "")
+        lines = [frame for frame in frames if not IN_PACKAGE.search(frame[0])]
         return Place(
             module=_plain(modules[-1][0]) if modules else "",
             where=f"{lines[-1][0].rpartition('/')[2]}:{lines[-1][1]}" if lines else "",

@@ -1,5 +1,6 @@
 """A step of PyTorch, run on tensors without data: what it launches on the target, in order."""
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -21,6 +22,8 @@ from .training import Training
 from .triton_launches import TritonLaunches
 
 Mode = Literal["auto", "eager", "compiled"]
+COMPILER = "torch._inductor.compile_fx"
+"""Loaded by the first call of `torch.compile`."""
 PLAIN_MODES = ("default", None)
 
 
@@ -189,6 +192,11 @@ def recording(device: Device, mode: Mode = "auto", train: bool = False, indices:
 def _hook_compile(stack: ExitStack, session: Session, mode: Mode) -> None:
     """Have `torch.compile` do nothing, or speak of the target."""
     original = torch.compile
+    if COMPILER in sys.modules:  # functions may have been compiled before
+        if mode == "eager":
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        else:
+            session.asked_to_compile({})
 
     def compiled(model: Any = None, **options: Any) -> Any:
         if mode == "eager":

@@ -17,7 +17,7 @@ from pytorch.steps import Model
 from tilesight.kernels.capture.user_function import Unusable
 from tilesight.kernels.pytorch import device_guard
 from tilesight.kernels.pytorch.attention import backend_of
-from tilesight.kernels.pytorch.call import record
+from tilesight.kernels.pytorch.live import record_live as record
 from tilesight.kernels.pytorch.step import recording
 
 H200 = load_device("h200")
@@ -70,7 +70,7 @@ def test_modules_on_meta_are_recorded_and_left_as_they_were() -> None:
 
 TRAINED = """
 import torch
-from tilesight.kernels.pytorch.call import record
+from tilesight.kernels.pytorch.live import record_live as record
 from tilesight.simulator.device.device import load_device
 model = torch.nn.Linear(64, 64, device="meta")
 if {late}:
@@ -95,7 +95,19 @@ def test_training_is_recorded_in_a_process_that_has_not_trained_before() -> None
     assert eager == "eager ['mm', 'sum'] ()"
     assert compiled.startswith("compiled ['mm'") and compiled.endswith(" ()")
     (refused,) = said(late=True)
-    assert refused.startswith("Unusable training: this process has run a backward pass before")
+    assert refused.startswith("CannotCapture training: this process has run a backward pass before")
+
+
+def test_code_that_was_compiled_before_is_compiled_for_the_target() -> None:
+    """A function of `torch.compile` from outside: one kernel, or its operations where compilation is left out."""
+    function = torch.compile(lambda x: (x * 2).sin())
+    names = {
+        mode: [
+            operation.name for operation in record(function, (torch.ones(4),), device=H200, mode=mode).step.operations
+        ]
+        for mode in ("auto", "eager")
+    }
+    assert names == {"auto": ["triton_poi_fused_mul_sin_0"], "eager": ["mul", "sin"]}
 
 
 def test_known_whole_numbers_decide_shapes() -> None:
@@ -143,7 +155,7 @@ def test_a_torch_without_a_hook_says_which(monkeypatch: pytest.MonkeyPatch) -> N
     with monkeypatch.context() as missing:
         missing.setattr(device_guard, "REGISTRY", "no such table")
         assert "lacks c10::impl::device_guard_impl_registry" in refused()
-    device_guard._tables.cache_clear()
+    device_guard.cpp_tables.cache_clear()
     with monkeypatch.context() as missing:
         names = device_guard.virtual_functions
         without = lambda *header: [name for name in names(*header) if name != "record"]  # noqa: E731
