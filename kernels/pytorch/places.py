@@ -57,7 +57,7 @@ class Places:
         def enter_context(scheduler: Any, node: Any) -> None:
             entered(scheduler, node)
             parts = [part.node for part in node.get_nodes() if part.node is not None]
-            origins = {origin for part in parts for origin in part.get_origins()}
+            origins = dict.fromkeys(origin for part in parts for origin in part.get_origins())  # in order, each time
             if origins:
                 order = {origin: index for index, origin in enumerate(next(iter(origins)).graph.nodes)}
                 inside = sorted(origins, key=lambda origin: order.get(origin, -1))

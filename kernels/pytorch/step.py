@@ -209,6 +209,7 @@ def recording(device: Device, mode: Mode = "auto", train: bool = False, indices:
         stack.enter_context(warnings.catch_warnings())
         for text in ("Accessing the data pointer of FakeTensor", "The AccumulateGrad node's stream does not match"):
             warnings.filterwarnings("ignore", message=text)
+        torch.default_generator.manual_seed(0)  # drawn indices are the same each time
         yield session
 
 

@@ -24,22 +24,22 @@ OPERATIONS = 1
 """The thread of the host."""
 TYPES: Mapping[str, str] = MappingProxyType(
     {
-        "bool": "bool",
         "uint8": "unsigned char",
         "int8": "signed char",
-        "int16": "int16",
         "int32": "int",
         "int64": "long int",
         "float16": "c10::Half",
         "bfloat16": "c10::BFloat16",
         "float32": "float",
         "float64": "double",
+        "complex32": "c10::complex<c10::Half>",
         "complex64": "c10::complex<float>",
+        "complex128": "c10::complex<double>",
         "float8_e4m3fn": "c10::Float8_e4m3fn",
         "float8_e5m2": "c10::Float8_e5m2",
     }
 )
-"""torch's names of element types -> as its profiler has them."""
+"""torch's names of element types -> as its profiler has them, where it has another."""
 
 
 def chrome_trace(profile: Profile) -> str:
