@@ -21,6 +21,7 @@ from ...simulator.device.device import Device
 from ..capture.harness import GeneratorOnCpu, stand_ins
 from ..capture.target_answers import CUDA, answer_cuda, driver_of, properties_of
 from .device_guard import device_in_cpp, lacking
+from .padding import padding_for
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def speaking_of(device: Device, notes: dict[str, None]) -> Iterator[Callable[[],
             nonlocal compiler_hooked
             if not compiler_hooked:
                 compiler_hooked = True
-                _hook_compiler(stack, properties)
+                _hook_compiler(stack, device, properties, notes)
 
         driver.set_active(_driver(device, properties))
         try:
@@ -129,7 +130,7 @@ def _answer(stack: ExitStack, device: Device, properties: Any, notes: dict[str, 
     replace(stack, "torch.utils:weakref", SimpleNamespace(getweakrefs=lambda _: []))
 
 
-def _hook_compiler(stack: ExitStack, properties: Any) -> None:
+def _hook_compiler(stack: ExitStack, device: Device, properties: Any, notes: dict[str, None]) -> None:
     """What Dynamo and Inductor ask of their device, and do on it while they compile."""
     interface = "torch._dynamo.device_interface:CudaInterface"
     asked: dict[str, Any] = {
@@ -166,6 +167,8 @@ def _hook_compiler(stack: ExitStack, properties: Any) -> None:
     joint = "torch._inductor.fx_passes.joint_graph"
     if hasattr(sys.modules[joint], "_misc_patterns_init"):
         replace(stack, f"{joint}:_misc_patterns_init", lambda *_: None)
+    # It times products with and without padding.
+    replace(stack, "torch._inductor.fx_passes.pad_mm:_should_pad", padding_for(device, notes))
     # It looks for libcuda.
     replace(stack, "torch._inductor.runtime.triton_helpers:set_driver_to_gpu", lambda: None)
     # CUDA graphs record on a device: kernels are the same without.

@@ -217,14 +217,6 @@ def test_nan_outputs_are_wrong() -> None:
     assert compared(large_point(), oracle_error=inf).objections
 
 
-def test_a_lower_bound_is_held_against_nothing() -> None:
-    """What waits would add is not predicted: such a point says nothing of the model's error."""
-    sound = compared(large_point())
-    assert sound.prediction and not sound.objections
-    bound = replace(sound, prediction=replace(sound.prediction, lower_bound=True))
-    assert "lower bound" in bound.objections[0]
-
-
 def test_configurations_of_a_shape_are_ranked() -> None:
     """The regret is what the configuration predicted fastest takes, over the best measured."""
     points = [large_point(block_m=block_m, block_n=block_n) for block_m in (64, 128) for block_n in (32, 64, 128)]

@@ -204,3 +204,11 @@ def test_the_html_opens(validation: Validation, tmp_path: Path) -> None:
     assert len(bars) == 2 * len(LEVELS)
     assert "100" in {width for width, _ in bars}
     assert 'aria-sort="ascending"' in dom
+
+
+def test_a_lower_bound_is_held_against_nothing() -> None:
+    """What waits would add is not predicted: such a point says nothing of the model's error."""
+    sound = compared(a_point())
+    assert sound.prediction and not sound.objections
+    bound = replace(sound, prediction=replace(sound.prediction, lower_bound=True))
+    assert "lower bound" in bound.objections[0]
