@@ -14,7 +14,7 @@ from ...simulator.operations.price import price_step
 
 WORTHWHILE = 1.1
 """The compiler pads where the product alone takes so many times as long (`is_padded_faster`)."""
-PADDED = "products are padded where that is predicted to be faster: torch's compiler would have timed both"
+PADDED = "a product is padded, as that is predicted to be faster: torch's compiler would have timed both"
 
 
 def padding_for(device: Device, notes: dict[str, None]) -> Callable[..., bool]:
@@ -24,9 +24,6 @@ def padding_for(device: Device, notes: dict[str, None]) -> Callable[..., bool]:
     def should_pad(_: Any, left: torch.Tensor, right: torch.Tensor, *__: Any) -> bool:
         m, k = (int(size) for size in left.shape[-2:])
         n, batch = int(right.shape[-1]), [int(size) for size in left.shape[:-2]]
-        if not module.is_mm_compute_bound(m, k, n, left.dtype):
-            return False
-        notes[PADDED] = None
         more_m, more_k, more_n = (
             int(module.get_padded_length(size, module.get_alignment_size(matrix)))
             for size, matrix in ((m, left), (k, left), (n, right))
@@ -49,7 +46,11 @@ def padding_for(device: Device, notes: dict[str, None]) -> Callable[..., bool]:
                 pads.append(Operation(kind="torch", name="constant_pad_nd", inputs=(matrix,), outputs=(larger,)))
             padded.append(larger)
         as_it_is = _time_s([product(a, b, m, n)], device)
-        return as_it_is > WORTHWHILE * _time_s([*pads, product(padded[0], padded[1], wide[0], wide[2])], device)
+        with_padding = _time_s([*pads, product(padded[0], padded[1], wide[0], wide[2])], device)
+        if as_it_is <= WORTHWHILE * with_padding:
+            return False
+        notes[PADDED] = None
+        return True
 
     return should_pad
 

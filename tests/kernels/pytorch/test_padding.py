@@ -26,7 +26,7 @@ def test_large_products_of_unaligned_rows_are_padded_and_it_is_noted() -> None:
 
 
 def test_products_that_memory_bounds_are_left_alone() -> None:
-    """As torch leaves them, and so without a note."""
+    """A row of weights that are read once is as fast without; and nothing is noted."""
     assert pads(1, 50257, 768) == (False, [])
 
 
