@@ -133,7 +133,7 @@ def _rename(function: Callable[..., Any], move: Callable[[Any], Any], seen: set[
     Args:
         seen: identities of functions that this was done for.
     """
-    if id(function) in seen or getattr(function, "__module__", "").partition(".")[0] == "torch":
+    if id(function) in seen or str(getattr(function, "__module__", "")).partition(".")[0] == "torch":
         return
     seen.add(id(function))
     for cell in getattr(function, "__closure__", None) or ():
