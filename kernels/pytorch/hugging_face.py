@@ -78,7 +78,10 @@ def model_inputs(config: str, shape: Shape) -> tuple[Any, dict[str, Any]]:
         with torch.device("cuda"):
             model = transformers.AutoModelForCausalLM.from_config(made)
     except ValueError as error:
-        raise Unusable(f"{config}: {' '.join(str(error).split())[:300]}") from None
+        reason = " ".join(str(error).split())[:300]
+        if reason.startswith("Unrecognized configuration class"):
+            reason = f"model_type = {kind!r}: continues no text: write a file with a function that runs the model"
+        raise Unusable(f"{config}: {reason}") from None
     finally:
         torch.set_default_dtype(before)
     ids = torch.randint(0, int(made.vocab_size), (shape.batch, shape.tokens), device="cuda")
