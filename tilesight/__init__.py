@@ -28,6 +28,7 @@ _ROOMS = {
     "predict": "predicting",
     "profile": "profiling",
     "prune": "autotuning.autotune",
+    "runtime_estimation": "kernels.pytorch.estimation",
     "simulate": "simulator.simulate",
     "simulate_with_timeline": "simulator.simulate",
     "tune": "tuning.tune",
@@ -55,6 +56,7 @@ __all__ = [
     "predict",
     "profile",
     "prune",
+    "runtime_estimation",
     "simulate",
     "simulate_with_timeline",
     "tune",
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from .autotuning.autotune import prune as prune
     from .compiling import compiler as compiler
     from .diffing.diff import diff as diff
+    from .kernels.pytorch.estimation import runtime_estimation as runtime_estimation
     from .predicting import capture as capture
     from .predicting import predict as predict
     from .profiling import profile as profile

@@ -71,7 +71,7 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = dict(kwargs or {})
         schema = getattr(function, "_schema", None)
-        name = _name(function)
+        name = name_of(function)
         given = tensors_in((args, options))
         if name == "_local_scalar_dense":
             return self._read(args[0])
@@ -160,7 +160,7 @@ class Recorder(TorchDispatchMode):
                 overload=str(getattr(function, "_overloadname", "")),
                 inputs=tuple(map(self.storages.operand, inputs)),
                 outputs=tuple(map(self.storages.operand, outputs)),
-                arguments=_plain_arguments(schema, args, options),
+                arguments=plain_arguments(schema, args, options),
                 module=place.module,
                 where=place.where,
                 phase=self.phase,
@@ -223,7 +223,8 @@ class Recorder(TorchDispatchMode):
         )
 
 
-def _name(function: Any) -> str:
+def name_of(function: Any) -> str:
+    """Name of an operation as prices have it: without `aten`."""
     schema = getattr(function, "_schema", None)
     if schema is None:
         return str(function.name()) if callable(getattr(function, "name", None)) else str(function)
@@ -271,7 +272,7 @@ def _only_written(schema: Any, args: Any, options: Any) -> list[torch.Tensor]:
     return [x for argument in schema.arguments if argument.is_out for x in tensors_in(options.get(argument.name))]
 
 
-def _plain_arguments(schema: Any, args: Any, options: Any) -> Mapping[str, Any]:
+def plain_arguments(schema: Any, args: Any, options: Any) -> Mapping[str, Any]:
     """Arguments that are no tensors, by the names of the schema; what is not plain is left out."""
     if schema is None:
         return MappingProxyType({})
