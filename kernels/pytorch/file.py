@@ -113,6 +113,7 @@ def recorded_of(answer: Mapping[str, Any]) -> Recorded:
             peak_bytes=step["peak_bytes"],
             parameter_bytes=step["parameter_bytes"],
             notes=tuple(step["notes"]),
+            ended=step["ended"],
         ),
         calls=tuple(from_plain(call, values) for call in answer["calls"]),
     )

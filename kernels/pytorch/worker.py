@@ -8,6 +8,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,14 @@ def answered(
     """
     try:
         with begin() as session:
-            run(session)
-            step = session.step()
+            ended = ""
+            try:
+                run(session)
+            except (Exception, SystemExit) as error:
+                if isinstance(error, Unusable) or not session.step().operations:
+                    raise
+                ended = _reason(error, path)
+            step = replace(session.step(), ended=ended)
     except Unusable as error:
         return {"unusable": str(error)}
     except (Exception, SystemExit) as error:
@@ -77,7 +84,7 @@ def answered(
 
 def plain_step(step: RecordedStep) -> dict[str, Any]:
     """A step as JSON can hold it."""
-    names = ("mode", "peak_bytes", "parameter_bytes")
+    names = ("mode", "peak_bytes", "parameter_bytes", "ended")
     return {name: getattr(step, name) for name in names} | {
         "notes": list(step.notes),
         "operations": [operation.to_dict() for operation in step.operations],

@@ -147,6 +147,7 @@ class RecordedStep:
         peak_bytes: most that all storages take at a time, inputs and parameters included [B].
         parameter_bytes: of these, parameters and buffers [B].
         notes: what is to be said of the answer: graph breaks, guesses, lost gradients; one line each.
+        ended: what the code raised after its last operation, in one line; empty: it ran to its end.
     """
 
     operations: tuple[Operation, ...]
@@ -154,3 +155,4 @@ class RecordedStep:
     peak_bytes: int
     parameter_bytes: int = 0
     notes: tuple[str, ...] = ()
+    ended: str = ""

@@ -88,6 +88,7 @@ class Profile:
         peak_bytes: most memory that tensors take at a time; parameter_bytes: of these parameters and buffers;
             hbm_bytes: that the device has [B].
         notes: of the recording, one line each; hints: what is unlucky, what costs most first.
+        ended: what the step raised after its last kernel, in one line; empty: it ran to its end.
     """
 
     rows: tuple[ProfileRow, ...]
@@ -102,6 +103,7 @@ class Profile:
     hbm_bytes: int
     notes: tuple[str, ...] = ()
     hints: tuple[Hint, ...] = ()
+    ended: str = ""
 
     @property
     def time_s(self) -> float:
@@ -130,8 +132,8 @@ class Profile:
 
     @property
     def complete(self) -> bool:
-        """Whether every kernel has a price."""
-        return not self.refused
+        """Whether the step ran to its end, and every kernel has a price."""
+        return not (self.refused or self.ended)
 
     @property
     def bound_by(self) -> str:
@@ -162,6 +164,7 @@ class Profile:
             "device": self.device,
             "mode": self.mode,
             "complete": self.complete,
+            "ended": self.ended or None,
             "kernels": len(self.rows),
             "refused": len(self.refused),
             "time_s": self.time_s,
@@ -258,5 +261,6 @@ def profile_of(
         parameter_bytes=step.parameter_bytes,
         hbm_bytes=device.hbm_bytes,
         notes=step.notes,
+        ended=step.ended,
     )
     return replace(made, hints=hints_of(step, priced, device, streamed, graphed))

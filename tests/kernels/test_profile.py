@@ -93,7 +93,7 @@ def test_a_function_that_is_loaded_is_profiled_as_its_file_is(file: Path) -> Non
 
 
 def test_modules_are_moved_wherever_they_are_named() -> None:
-    """As arguments, in closures, compiled, in training; their parameters count."""
+    """As arguments, in closures; their parameters count."""
     with torch.device("meta"):
         model = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU()).to(torch.bfloat16)
         x = torch.empty(256, 512, dtype=torch.bfloat16)
@@ -101,8 +101,6 @@ def test_modules_are_moved_wherever_they_are_named() -> None:
     assert [row.kernel for row in called.rows] == [row.kernel for row in named.rows]
     assert called.parameter_bytes == (512 * 512 + 512) * 2
     assert {row.operation.module for row in called.rows} == {"0", "1"}
-    trained = tilesight.profile(lambda: model(x).float().sum(), train=True)
-    assert {row.operation.phase for row in trained.rows} == {"forward", "backward"}
     assert next(model.parameters()).is_meta
 
 

@@ -68,7 +68,7 @@ class LiveRecorder(Recorder):
     """Takes down launches with real tensors. Args: contents: of storages, as `contents_of` gives them."""
 
     def __init__(self, contents: Mapping[int, torch.Tensor]) -> None:
-        super().__init__()
+        super().__init__(described=self._with_content)
         self._contents = contents
         self._originals: dict[int, torch.Tensor] = {}
         self._twins: list[torch.Tensor] = []  # one that is freed would give its identity to another
@@ -100,7 +100,7 @@ class LiveRecorder(Recorder):
         self._originals[id(twin)] = tensor
         return twin
 
-    def _tensor(self, tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> RecordedTensor:
+    def _with_content(self, tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> RecordedTensor:
         tensor = self._originals.get(id(tensor), tensor)
         storage = tensor.untyped_storage()
         lead = lead_bytes(storage)

@@ -52,7 +52,7 @@ def fusing_text(eager: Profile, compiled: Profile, width: int, color: bool = Fal
         Column(title="compiled", cells=[figures[place][2](values[place][1]) for place in shown]),
         Column(title="eager / compiled", cells=[_ratio(*values[place]) for place in shown]),
     ]
-    doubt = "" if eager.complete and compiled.complete else "Incomplete: kernels without a price are missing below\n"
+    doubt = "" if eager.complete and compiled.complete else "Incomplete: something is missing below, as said above\n"
     lines = [f"{doubt}What fusing saves\n{table(columns, width, color)}"]
     if held := fused_columns(compiled):
         lines.append(f"What the longest fused kernels hold\n{table(held, width, color)}")

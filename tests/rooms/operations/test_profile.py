@@ -1,6 +1,7 @@
 """A step's profile: nothing is lost between rows, groups, JSON and text, and what is missing is said first."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from support.steps import H200, kernel, layered, matmul, profiled, tensor, torch_operation
@@ -109,7 +110,19 @@ def test_json_has_every_kernel_with_its_keys(layers: Profile) -> None:
     """What has no price has a least time in place of one."""
     answer = json.loads(json.dumps(layers.to_dict(), allow_nan=False))
     assert list(answer) == [
-        *("schema", "subject", "device", "mode", "complete", "kernels", "refused", "time_s", "queue", "queues"),
+        *(
+            "schema",
+            "subject",
+            "device",
+            "mode",
+            "complete",
+            "ended",
+            "kernels",
+            "refused",
+            "time_s",
+            "queue",
+            "queues",
+        ),
         *("idle_s", "step_s", "bound_by", "peak_bytes", "parameter_bytes", "hbm_bytes", "fits", "sources", "rows"),
         *("hints", "notes"),
     ]
@@ -122,6 +135,15 @@ def test_json_has_every_kernel_with_its_keys(layers: Profile) -> None:
     assert sum(row["time_s"] or 0 for row in answer["rows"]) == answer["time_s"]
     assert set(answer["queues"]) == {"stream", "graph"}
     assert [list(row) for row in layers.flat_rows()] == [["device", "mode", *answer["rows"][0]]] * 9
+
+
+def test_a_step_that_ended_early_says_so_first() -> None:
+    """Its kernels keep their times; the answer is not complete."""
+    profile = replace(profiled([matmul(64, 64, 64)], [[kernel(1e-6)]]), ended="index at m.py:7: why")
+    assert not profile.complete and profile.time_s == 1e-6
+    assert profile.text().startswith(
+        "Incomplete: the step ended in an error, and what follows is missing: index at m.py:7"
+    )
 
 
 def test_a_step_that_does_not_fit_says_by_how_much() -> None:
