@@ -28,7 +28,7 @@ _ROOMS = {
     "predict": "predicting",
     "profile": "profiling",
     "prune": "autotuning.autotune",
-    "runtime_estimation": "kernels.pytorch.estimation",
+    "runtime_estimation": "profiling",
     "simulate": "simulator.simulate",
     "simulate_with_timeline": "simulator.simulate",
     "tune": "tuning.tune",
@@ -67,10 +67,10 @@ if TYPE_CHECKING:
     from .autotuning.autotune import prune as prune
     from .compiling import compiler as compiler
     from .diffing.diff import diff as diff
-    from .kernels.pytorch.estimation import runtime_estimation as runtime_estimation
     from .predicting import capture as capture
     from .predicting import predict as predict
     from .profiling import profile as profile
+    from .profiling import runtime_estimation as runtime_estimation
     from .simulator.device.device import Device as Device
     from .simulator.device.device import load_device as load_device
     from .simulator.explore.explore import Exploration as Exploration

@@ -23,6 +23,8 @@ from .simulator.prediction.kernel_row import KernelRow, fastest_first
 from .simulator.store.store import usual_store
 
 if TYPE_CHECKING:
+    from torch.fx import Node
+
     from .kernels.compile.call import KernelCall
     from .kernels.pytorch.file import Recorded
     from .simulator.operations.operation import Operation, RecordedStep
@@ -124,6 +126,28 @@ def profile(
 def _name(function: Callable[..., Any]) -> str:
     """What people call a function or a module."""
     return str(getattr(function, "__qualname__", type(function).__name__))
+
+
+def runtime_estimation(device: Device | str = "h200") -> "Callable[[Node, int | None], float | None]":
+    """What estimates how long operations take on a device, as passes of torch's compiler ask for it.
+
+    Args:
+        device: a name, a path to a TOML file, or the device itself.
+
+    Returns:
+        A function of a node of a graph, and of a size that is to be assumed: its time without the launch [ms]; None,
+        so that torch estimates itself, where there is no price: collectives, other sizes, code that is not torch's.
+
+    Raises:
+        RuntimeError: torch or triton is missing (one line).
+        ValueError: unknown device (one line).
+    """
+    gpu, _ = found_device(device)
+    if reason := why_not():
+        raise RuntimeError(reason)
+    from .kernels.pytorch.estimation import estimation
+
+    return estimation(gpu)
 
 
 def live(function: Callable[..., Any], arguments: Sequence[Any], device: Device, asked: Asked) -> "Recorded":

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from ...simulator.device.device import Device, found_device
+from ...simulator.device.device import Device
 from ...simulator.operations.operation import Operation, RecordedStep
 from ...simulator.operations.price import price_step
 from .recorder import name_of, plain_arguments
@@ -19,20 +19,8 @@ from .storages import Storages, tensors_in
 MS_PER_S = 1e3
 
 
-def runtime_estimation(device: Device | str = "h200") -> Callable[[Node, int | None], float | None]:
-    """What estimates how long operations take on a device, as torch's compiler asks for it.
-
-    Args:
-        device: a name, a path to a TOML file, or the device itself.
-
-    Returns:
-        A function of a node of a graph, and of a size that is to be assumed: its time without the launch [ms]; None,
-        so that torch estimates itself, where there is no price: collectives, other sizes, code that is not torch's.
-
-    Raises:
-        ValueError: unknown device (one line).
-    """
-    gpu, _ = found_device(device)
+def estimation(gpu: Device) -> Callable[[Node, int | None], float | None]:
+    """A function of a node, and of a size that is to be assumed: time [ms]; None: there is no price."""
 
     def estimate(node: Node, size: int | None = None) -> float | None:
         operation = _operation_of(node) if size is None else None
