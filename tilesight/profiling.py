@@ -180,7 +180,7 @@ def profiled(
 
 
 def prices(
-    step: "RecordedStep", device: Device, simulated: Mapping[int, PricedKernel]
+    step: "RecordedStep", device: Device, simulated: Mapping[int, PricedKernel | str]
 ) -> tuple[tuple[PricedKernel, ...], ...]:
     """Of each operation its kernels, in order. Args: simulated: Triton kernels by number of the operation."""
     from .simulator.operations.price import price_step
@@ -188,8 +188,10 @@ def prices(
     return price_step(step, device, simulated)
 
 
-def simulated_kernels(step: "Recorded", device: Device, name: str, predicting: Predicting) -> dict[int, PricedKernel]:
-    """The Triton kernels of a step, by number of the operation: of each the configuration that is predicted fastest.
+def simulated_kernels(
+    step: "Recorded", device: Device, name: str, predicting: Predicting
+) -> dict[int, PricedKernel | str]:
+    """The Triton kernels of a step, by number of the operation: the fastest configuration; or why none is predicted.
 
     Launches that do the same are predicted once, wherever their tensors lie.
     """
@@ -212,9 +214,7 @@ def simulated_kernels(step: "Recorded", device: Device, name: str, predicting: P
     )
     rows = dict(zip(usable, answers, strict=True))
     rows |= {place: refused_row(call) for place, call in launches.items() if not isinstance(call, KernelCall)}
-    return {
-        number: _fastest(made, [rows[place] for place in made.calls], device) for number, made in operations.items()
-    }
+    return {number: _fastest(made, [rows[place] for place in made.calls]) for number, made in operations.items()}
 
 
 def movable(call: "KernelCall") -> "KernelCall":
@@ -235,19 +235,12 @@ def movable(call: "KernelCall") -> "KernelCall":
     )
 
 
-def _fastest(operation: "Operation", rows: Sequence[KernelRow], device: Device) -> PricedKernel:
-    """What a Triton kernel takes. Args: rows: of its configurations."""
-    row = rows[fastest_first(rows)[0]] if rows else None
-    launch = row.prediction if row else None
-    if row is None or launch is None:
-        moved_bytes = sum(operand.bytes for operand in (*operation.inputs, *operation.outputs))
-        return PricedKernel(
-            name=operation.name,
-            source="refused",
-            time_s=moved_bytes / device.hbm_read_bytes_per_s,
-            bound_by="HBM",
-            reason=(row.refused if row else None) or "its launch is not recorded",
-        )
+def _fastest(operation: "Operation", rows: Sequence[KernelRow]) -> PricedKernel | str:
+    """What a Triton kernel takes; or why nobody knows, in one line. Args: rows: of its configurations."""
+    row = rows[fastest_first(rows)[0]]
+    launch = row.prediction
+    if launch is None:
+        return row.refused or "it is not predicted"
     traffic = launch.traffic
     guessed = row.estimated_bytes > MATTERS * row.requested_bytes
     doubts = [

@@ -78,7 +78,7 @@ PRICES: Mapping[str, Price] = {
 
 
 def price_step(
-    step: RecordedStep, device: Device, simulated: Mapping[int, PricedKernel]
+    step: RecordedStep, device: Device, simulated: Mapping[int, PricedKernel | str]
 ) -> tuple[tuple[PricedKernel, ...], ...]:
     """The kernels of each operation of a step, in order.
 
@@ -87,11 +87,12 @@ def price_step(
     Args:
         step: as it was recorded.
         device: whose rates count.
-        simulated: number of a Triton operation in `step.operations` -> its kernel, from machine code.
+        simulated: number of a Triton operation in `step.operations` -> its kernel, from machine code; or why there is
+            none, in one line.
     """
     gpu = Gpu(device)
     return tuple(
-        _triton(operation, simulated.get(number), gpu) if operation.kind == "triton" else price(operation, gpu)
+        (_triton(operation, simulated[number], gpu),) if operation.kind == "triton" else price(operation, gpu)
         for number, operation in enumerate(step.operations)
     )
 
@@ -148,6 +149,7 @@ def refused(operation: Operation, gpu: Gpu, reason: str) -> PricedKernel:
     )
 
 
-def _triton(operation: Operation, kernel: PricedKernel | None, gpu: Gpu) -> tuple[PricedKernel, ...]:
-    least = refused(operation, gpu, f"Triton kernel {operation.name} was not simulated")
-    return (kernel or least,)
+def _triton(operation: Operation, simulated: PricedKernel | str, gpu: Gpu) -> PricedKernel:
+    """A kernel from machine code. L2 is touched by its tensors either way, for the operations that follow."""
+    least = refused(operation, gpu, simulated if isinstance(simulated, str) else "")
+    return least if isinstance(simulated, str) else simulated
