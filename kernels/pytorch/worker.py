@@ -64,22 +64,29 @@ def answered(
     """
     try:
         with begin() as session:
-            ended = ""
-            try:
-                run(session)
-            except (Exception, SystemExit) as error:
-                if isinstance(error, Unusable) or not session.step().operations:
-                    raise
-                ended = _reason(error, path)
+            ended = _ended(lambda: run(session), path)
             step = replace(session.step(), ended=ended)
     except Unusable as error:
         return {"unusable": str(error)}
     except (Exception, SystemExit) as error:
         return {"raised": _reason(error, path)}
+    if ended and not step.operations:
+        return {"raised": ended}
     values: ValueTexts = {}
     capability = int(device.compute_capability.replace(".", ""))
     calls = [to_plain(lower_or_refuse(capture, capability), values) for capture in session.captures]
     return {"step": plain_step(step), "calls": calls, "values": values}
+
+
+def _ended(run: Callable[[], Any], path: Path) -> str:
+    """What a step raised, in one line; empty: it ran to its end. Raises: Unusable: it cannot be run."""
+    try:
+        run()
+    except Unusable:
+        raise
+    except (Exception, SystemExit) as error:
+        return _reason(error, path)
+    return ""
 
 
 def plain_step(step: RecordedStep) -> dict[str, Any]:

@@ -56,10 +56,7 @@ def _wrapped(lines: Sequence[str], width: int) -> list[str]:
 def head_lines(profile: Profile) -> list[str]:
     """What is missing first; then time and sources, idle time, and memory."""
     return [
-        *(
-            [f"Incomplete: the step ended in an error, and what follows is missing: {profile.ended}"]
-            * bool(profile.ended)
-        ),
+        *([ended_line(profile)] if profile.ended else []),
         *([missing_line(profile)] if profile.refused else []),
         f"{profile.subject} on {profile.device}, {profile.mode}: {time_text(profile)}{sources_text(profile)}",
         idle_text(profile),
