@@ -160,7 +160,7 @@ class Recorder(TorchDispatchMode):
                 overload=str(getattr(function, "_overloadname", "")),
                 inputs=tuple(map(self.storages.operand, inputs)),
                 outputs=tuple(map(self.storages.operand, outputs)),
-                arguments=plain_arguments(schema, args, options),
+                arguments=MappingProxyType({**plain_arguments(schema, args, options), **_precision(inputs)}),
                 module=place.module,
                 where=place.where,
                 phase=self.phase,
@@ -270,6 +270,12 @@ def _only_written(schema: Any, args: Any, options: Any) -> list[torch.Tensor]:
     if schema is None:
         return []
     return [x for argument in schema.arguments if argument.is_out for x in tensors_in(options.get(argument.name))]
+
+
+def _precision(operands: Iterable[torch.Tensor]) -> dict[str, bool]:
+    """`tf32`, where the code lets products of float32 be rounded to it."""
+    rounded = torch.get_float32_matmul_precision() != "highest"
+    return {"tf32": True} if rounded and any(x.dtype == torch.float32 for x in operands) else {}
 
 
 def plain_arguments(schema: Any, args: Any, options: Any) -> Mapping[str, Any]:

@@ -66,16 +66,27 @@ class Product:
 
 def matmul(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Kernels of `mm`, `bmm`, `addmm`, `baddbmm`, `linear`, `mv`, `addmv`, `_scaled_mm` and `_grouped_mm`."""
-    first = 1 if operation.name in ("addmm", "baddbmm", "addmv") else 0
-    left, right, *_ = operation.inputs[first:]
-    output = operation.outputs[0]
-    aligned = all(is_aligned(matrix) for matrix in (left, right, output))
-    batch, m, n, k = _sizes(operation.name, left.shape, right.shape, output.shape)
-    product = Product(batch=batch, m=m, n=n, k=k, dtype=left.dtype, aligned=aligned)
-    kernels = multiplied(product, operation.inputs, operation.outputs, gpu)
+    kernels = multiplied(product_of(operation), operation.inputs, operation.outputs, gpu)
     if operation.name == "_grouped_mm":
         return [replace(kernel, note=kernel.note or "groups of equal sizes are assumed") for kernel in kernels]
     return kernels
+
+
+def product_of(operation: Operation) -> Product:
+    """What an operation multiplies. Products of float32 are of TF32 where the code allows it (`tf32`)."""
+    first = 1 if operation.name in ("addmm", "baddbmm", "addmv") else 0
+    left, right, *_ = operation.inputs[first:]
+    output = operation.outputs[0]
+    batch, m, n, k = _sizes(operation.name, left.shape, right.shape, output.shape)
+    dtype = "tf32" if left.dtype == "float32" and operation.arguments.get("tf32") else left.dtype
+    aligned = all(is_aligned(matrix) for matrix in (left, right, output))
+    return Product(batch=batch, m=m, n=n, k=k, dtype=dtype, aligned=aligned)
+
+
+def ctas_of(operation: Operation, gpu: Gpu) -> int:
+    """Tiles of the fastest kernel for an operation, K in one piece."""
+    product = product_of(operation)
+    return _fastest(product, _rate(product, gpu)[0], gpu, TILES)[1]
 
 
 def _sizes(name: str, left: Shape, right: Shape, output: Shape) -> tuple[int, int, int, int]:

@@ -4,37 +4,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import ceil, prod
 
 from ...device.device import Device
+from ..families.matmul import ALIGNMENT_BYTES, ctas_of, is_aligned
+from ..gpu import Gpu
 from ..groups import time_of
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .hint import Hint, concerning, listed
 
 MATMULS = frozenset({"mm", "addmm", "bmm", "baddbmm", "_scaled_mm"})
-ALIGNED_BYTES = 16
-"""Rows of matrices begin at multiples of it where the fast kernels of vendors load them [B]."""
 EVEN = 64
 """Dimensions that are multiples of it fill the tiles of vendors' matrix products."""
-TILE_M, TILE_N = 128, 256
-"""The tile that vendors' large matrix products mostly take."""
 
 
 def alignment(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
-    """Matrices whose rows do not begin at multiples of `ALIGNED_BYTES`."""
+    """Matrices whose rows do not begin at multiples of `ALIGNMENT_BYTES`."""
     places = [
         place
         for place, operation in enumerate(operations)
-        if _matrices(operation) and any(map(_is_unaligned, (*_matrices(operation), *operation.outputs)))
+        if _matrices(operation) and not all(map(is_aligned, (*_matrices(operation), *operation.outputs)))
     ]
     return concerning(
         *("alignment", places, operations, costs_s),
-        text=f"matrix products whose rows are no multiple of {ALIGNED_BYTES} bytes: {_shapes(operations, places)}",
+        text=f"matrix products whose rows are no multiple of {ALIGNMENT_BYTES} bytes: {_shapes(operations, places)}",
         cure=f"pad the dimension to a multiple of {EVEN}",
     )
-
-
-def _is_unaligned(matrix: Operand) -> bool:
-    rows = [stride for stride, size in zip(matrix.strides, matrix.shape, strict=True) if stride > 1 and size > 1]
-    return any(stride * matrix.item_bytes % ALIGNED_BYTES for stride in rows)
 
 
 def uneven(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
@@ -61,6 +54,7 @@ def full_precision(operations: Sequence[Operation], costs_s: Sequence[float]) ->
         place
         for place, operation in enumerate(operations)
         if any(matrix.dtype in ("float32", "float64") for matrix in _matrices(operation))
+        and not operation.arguments.get("tf32")
     ]
     return concerning(
         *("precision", places, operations, costs_s),
@@ -72,20 +66,19 @@ def full_precision(operations: Sequence[Operation], costs_s: Sequence[float]) ->
 def tails(operations: Sequence[Operation], priced: Sequence[Sequence[PricedKernel]], device: Device) -> Hint | None:
     """What the last waves of matrix products leave idle."""
     lost_s: dict[int, float] = {}
+    gpu = Gpu(device)
     for place, (operation, kernels) in enumerate(zip(operations, priced, strict=True)):
-        for result in operation.outputs[:1] if _matrices(operation) else ():
-            *batch, m, n = result.shape if len(result.shape) >= 2 else (1, *result.shape)
-            waves = prod(batch) * ceil(m / TILE_M) * ceil(n / TILE_N) / device.sms
-            if waves > 1:
-                at_cores = (kernel for kernel in kernels if kernel.bound_by == "tensor cores")
-                lost_s[place] = (1 - waves / ceil(waves)) * sum(map(time_of, at_cores))
+        at_cores = [kernel for kernel in kernels if kernel.bound_by == "tensor cores"]
+        waves = ctas_of(operation, gpu) / device.sms if at_cores and _matrices(operation) else 0.0
+        if waves > 1:
+            lost_s[place] = (1 - waves / ceil(waves)) * sum(map(time_of, at_cores))
     if not any(lost_s.values()):
         return None
     worst = sorted((place for place in lost_s if lost_s[place]), key=lambda place: -lost_s[place])
     return Hint(
         name="tails",
         text=f"last waves of matrix products leave SMs idle: {_shapes(operations, worst)}",
-        cure=f"another batch, or products in one: {TILE_M} x {TILE_N} tiles in multiples of {device.sms} SMs",
+        cure=f"another batch, or products in one, so that tiles fill waves of {device.sms} SMs",
         time_s=sum(lost_s.values()),
     )
 

@@ -1,10 +1,13 @@
 """What is unlucky about a step: each kind is seen where it is planted, and nowhere else."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from support.steps import H200, kernel, matmul, profiled, tensor, torch_operation
+from tilesight.simulator.operations.gpu import Gpu
 from tilesight.simulator.operations.operation import Operation
+from tilesight.simulator.operations.price import price
 
 LONG_S = 1e-3
 """Against which the host's time is nothing [s]."""
@@ -50,6 +53,15 @@ def test_an_operation_off_the_fast_path_is_seen(name: str, operation: Operation)
     assert _seen([operation])[name] == pytest.approx(LONG_S)
 
 
+def test_the_cure_of_full_precision_cures() -> None:
+    """Products of float32 that may be rounded to TF32 take the tensor cores, and nothing is said of them."""
+    product = matmul(4096, 4096, 4096, dtype="float32")
+    rounded = replace(product, arguments={"tf32": True})
+    slow_s, fast_s = (sum(made.time_s for made in price(made_of, Gpu(H200))) for made_of in (product, rounded))
+    assert 5 * fast_s < slow_s
+    assert "precision" in _seen([product]) and "precision" not in _seen([rounded])
+
+
 @pytest.mark.parametrize("head_dim", [64, 96, 128])
 def test_usual_head_dims_are_let_pass(head_dim: int) -> None:
     """The vendor's kernels are written for them."""
@@ -64,9 +76,12 @@ def test_a_vocabulary_costs_what_its_last_tiles_leave_empty() -> None:
 
 
 def test_a_tail_costs_what_the_last_wave_leaves_idle() -> None:
-    """A tile more than the SMs is two waves, of which nearly one is idle."""
-    lost_s = _seen([matmul(128 * (H200.sms + 1), 256, 4096)])["tails"]
-    assert lost_s == pytest.approx(LONG_S * (1 - (H200.sms + 1) / (2 * H200.sms)))
+    """Without it a product takes what its FLOP take at the tensor cores' clock, and a few per cent for its tiles."""
+    product = matmul(4096, 4096, 4096)
+    prices = price(product, Gpu(H200))
+    idle_s = next(hint.time_s for hint in profiled([product], [prices]).hints if hint.name == "tails")
+    least_s = 2 * 4096**3 / (H200.sms * H200.wgmma_fp16_flop_per_cycle * H200.tensor_clock_hz)
+    assert least_s <= sum(made.time_s for made in prices) - idle_s <= 1.05 * least_s
 
 
 def test_launches_cost_what_a_graph_saves() -> None:
