@@ -115,8 +115,8 @@ class Candidate:
 
     @property
     def band_s(self) -> tuple[float, float] | None:
-        """Times that the mean error leaves open [s]; None where it does not run."""
-        return None if self.prediction is None else band_of(self.prediction)
+        """Times that the mean error leaves open [s]; None where it does not run, or its time is a lower bound."""
+        return None if self.prediction is None or self.prediction.lower_bound else band_of(self.prediction)
 
     def config_dict(self) -> dict[str, int | str]:
         """The options that the schedule reads, with their values."""
@@ -162,6 +162,13 @@ def broken_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
     """How many are out as no device could keep what was predicted, and the first of these to report; in one line."""
     broken = [candidate.reason for candidate in candidates if candidate.kind == "impossible"]
     return (f"{len(broken)} of {len(candidates)} configurations left out: {broken[0]}",) if broken else ()
+
+
+def bound_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    """How many times are lower bounds, in one line."""
+    bounds = sum(bool(candidate.prediction and candidate.prediction.lower_bound) for candidate in candidates)
+    what = "times are lower bounds: CTAs wait for each other, which is not predicted"
+    return (f"{bounds} of {len(candidates)} {what}",) if bounds else ()
 
 
 def mark_pareto(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -27,7 +27,7 @@ from ..schedules.config import Config
 from ..schedules.contract import Schedule
 from ..schedules.registry import DEFAULT_SCHEDULE, baseline_of
 from ..store.pipelines import answers
-from .candidate import Candidate, broken_notes, mark_like_best, mark_pareto
+from .candidate import Candidate, bound_notes, broken_notes, mark_like_best, mark_pareto
 from .crowded import crowded_notes
 from .fastest import survey_problem
 from .ranking import ranking_columns, ranking_rows, short_text
@@ -250,6 +250,7 @@ def explore(
         left_out=left_out,
         notes=(
             *broken_notes(candidates),
+            *bound_notes(candidates),
             *estimated,
             *(note for best in fitting[:1] for note in _tile_notes(done, best, gpu, problem)),
             *(note for best in fitting[:1] for note in rule_notes(best, problem, gpu, tried_too)),

@@ -24,7 +24,7 @@ from ..schedules.contract import Schedule
 from ..schedules.registry import all_problems, baseline_of, find_schedule
 from ..simulate import peak_memory_bytes
 from ..store.pipelines import answers
-from .candidate import ERROR_FRACTIONS, broken_notes
+from .candidate import ERROR_FRACTIONS, bound_notes, broken_notes
 from .fastest import Point, along, plan, shortlist, survey_problem
 from .space import unlike
 from .trial import Settings, Trial, ranking, with_code
@@ -230,7 +230,9 @@ def compare(
             if any(point.peak_memory_bytes for point in along_lengths)
         ),
         left_out=left_out,
-        notes=tuple(note for note in (difference.capitalize(), from_tiles, *broken_notes(ranked)) if note),
+        notes=tuple(
+            note for note in (difference.capitalize(), from_tiles, *broken_notes(ranked), *bound_notes(ranked)) if note
+        ),
     )
 
 

@@ -230,6 +230,7 @@ class Prediction:
             "config": self.config_dict(),
             "launches": [launch.to_dict() for launch in self.launches],
             "total": self.total_dict(),
+            "lower_bound": self.lower_bound,
             "notes": list(self.notes),
         }
 

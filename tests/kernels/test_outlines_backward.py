@@ -10,6 +10,7 @@ import pytest
 from schedules import contract
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
+from tilesight.simulator.explore.candidate import Candidate, bound_notes, mark_like_best
 from tilesight.simulator.launch.outline import storage_of
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import tally
@@ -166,6 +167,9 @@ def test_no_form_beats_the_device_and_a_fixed_order_is_no_faster() -> None:
     assert any("waits for other CTAs" in note and "lower bound" in note for note in fixed.notes)
     assert fixed.lower_bound and fixed.summary.startswith(">= ")
     assert not predicted("one_pass").lower_bound
+    (ranked,) = mark_like_best([Candidate(schedule=fixed.schedule, config=fixed.config, options=(), prediction=fixed)])
+    assert ranked.band_s is None and not ranked.like_best
+    assert bound_notes([ranked]) == ("1 of 1 times are lower bounds: CTAs wait for each other, which is not predicted",)
 
 
 def test_memory_holds_what_autograd_keeps() -> None:
