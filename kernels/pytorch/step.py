@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import patch
@@ -17,7 +17,7 @@ from ...simulator.operations.operation import RecordedStep
 from ..capture.recorded import Capture
 from .attention import attention_of
 from .hooks import hide_fakes, speaking_of
-from .recorder import Recorder
+from .recorder import DependsOnData, Recorder
 from .storages import Storages
 from .training import Training
 from .triton_launches import TritonLaunches
@@ -84,7 +84,8 @@ class Session:
         Gradients stay as it leaves them, unless the backward pass is not the function's: then there are none.
         """
         assert self._training
-        with self._recorder.paused(), eagerly(), ExitStack() as stack:
+        # What depends on data ends the step itself too, which then tells what it had launched.
+        with suppress(DependsOnData), self._recorder.paused(), eagerly(), ExitStack() as stack:
             hide_fakes(stack)
             result = function(*args, **(options or {}))
             if self._training.backward(result):

@@ -46,3 +46,10 @@ def test_a_compiled_optimizer_is_one_kernel() -> None:
     kernels = [operation for operation in of_optimizer(recorded("compiled")) if operation.kind == "triton"]
     assert 1 <= len(kernels) <= 2
     assert any(operand.elements == WIDTH * WIDTH for kernel in kernels for operand in kernel.outputs)
+
+
+def test_a_training_step_that_depends_on_data_shows_what_it_had_launched() -> None:
+    """Though the step ahead of it, which does not count, ends there too."""
+    step = record_step(f"{trained.__file__}:chosen", load_device("h200"), "h200", train=True).step
+    assert [operation.name for operation in step.operations][:1] == ["mm"]
+    assert step.ended.startswith("index at trained.py:")
