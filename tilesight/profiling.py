@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["auto", "eager", "compiled"]
 MODES: tuple[Mode, ...] = ("auto", "eager", "compiled")
+INDICES = ("", "uniform")
 WAITS_FOR = {
     "hbm": "HBM",
     "l2": "L2",
@@ -83,6 +84,7 @@ def profile(
     mode: Mode = "auto",
     train: bool = False,
     queue: Queue = "stream",
+    indices: str = "",
     workers: int | None = 1,
     time_limit_s: float | None = LIMIT_S,
 ) -> Profile:
@@ -95,6 +97,7 @@ def profile(
         mode: `auto`: as the code has it; `eager`, or `compiled` by torch.compile.
         train: whether the backward pass of what it returns, and its optimizer, run too.
         queue: whether kernels are enqueued in a `stream`, or replayed in a CUDA `graph`.
+        indices: `uniform` draws indices whose values nobody gives; else Triton kernels that follow them are refused.
         workers: processes that predict Triton kernels; 1: this one; None: one per core.
         time_limit_s: that the prediction of each may take once it is compiled; None: as long as it likes [s].
 
@@ -107,9 +110,9 @@ def profile(
     """
     gpu, name = found_device(device)
     optional_whole("workers", workers)
-    for what, given, allowed in (("mode", mode, MODES), ("queue", queue, QUEUES)):
+    for what, given, allowed in (("mode", mode, MODES), ("queue", queue, QUEUES), ("indices", indices, INDICES)):
         if given not in allowed:
-            raise ValueError(f"{what} = {shown(given)}: must be one of {', '.join(allowed)}")
+            raise ValueError(f"{what} = {shown(given)}: must be one of {', '.join(filter(None, allowed))}")
     if reason := why_not():
         raise RuntimeError(reason)
     subject = function if isinstance(function, str) else _name(function)
@@ -118,7 +121,7 @@ def profile(
             raise ValueError(f"{function}: takes no arguments here: `inputs()` of its file makes what it is given")
         if isinstance(device, Device):
             raise ValueError(f"device = {shown(device)}: name it, or its file, for a function that is in a file")
-    asked = Asked(mode=mode, train=train, queue=queue)
+    asked = Asked(mode=mode, train=train, queue=queue, options={"indices": indices})
     step = recorded(function, gpu, name, asked) if isinstance(function, str) else live(function, arguments, gpu, asked)
     return profiled(step, gpu, name, asked, Predicting(limit_s=time_limit_s, workers=workers), subject)
 

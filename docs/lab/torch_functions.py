@@ -84,7 +84,9 @@ def predict(device: str, file: Path, names: list[str]) -> None:
             for mode in MODES:
                 try:
                     made, arguments = CASES[name]("meta")
-                    report = tilesight.profile(made, *arguments, device=device, mode=mode, train=name in STEPS)
+                    report = tilesight.profile(
+                        made, *arguments, device=device, mode=mode, train=name in STEPS, indices="uniform"
+                    )
                     rows = [[row.kernel.name, row.kernel.time_s * 1e6, row.kernel.source] for row in report.rows]
                     outcome: dict[str, Any] = {"kernels": rows, "peak_bytes": report.peak_bytes}
                 except (ValueError, RuntimeError) as error:

@@ -115,6 +115,7 @@ def test_what_a_loaded_function_raises_is_one_line() -> None:
     [
         ({"mode": "fast"}, "mode = 'fast': must be one of auto, eager, compiled"),
         ({"queue": "heap"}, "queue = 'heap': must be one of stream, graph"),
+        ({"indices": "zeros"}, "indices = 'zeros': must be one of uniform"),
         ({"device": "h20"}, "device 'h20' is unknown"),
     ],
 )
