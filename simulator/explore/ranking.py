@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from .. import units
-from ..display.columns import Column, figure_columns, time_column
+from ..display.columns import Column, figure_columns
 from ..display.render import times
 from ..display.words import config_text
 from ..schedules.registry import all_options
@@ -27,7 +27,7 @@ def ranking_columns(shown: Sequence[Candidate], every: Sequence[Candidate]) -> l
     if len({item.schedule for item in every}) > 1:
         columns.append(Column(title="schedule", cells=[item.schedule for item in shown], left=True))
     columns += [_option_column(name, shown) for name in options_that_vary(every)]
-    columns.append(time_column(rows))
+    columns.append(Column(title="time", cells=[item.prediction.time_text for item in shown if item.prediction]))
     banded = any(item.band_s for item in shown)
     if banded:
         columns.append(Column(title="band", cells=[band_text(item) for item in shown], rank=2))

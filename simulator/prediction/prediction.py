@@ -85,7 +85,7 @@ class LaunchPrediction:
     @property
     def summary(self) -> str:
         """Time and what binds it, e.g. `1.02 ms, bound by issue 95 %`."""
-        return _summary(self.traffic.time_s, self.bottleneck, self.bottleneck_share)
+        return _summary(units.duration(self.traffic.time_s), self.bottleneck, self.bottleneck_share)
 
     @property
     def bottleneck(self) -> str:
@@ -147,8 +147,12 @@ class Prediction:
     @property
     def summary(self) -> str:
         """Time and what binds it, e.g. `1.02 ms, bound by issue 95 %`."""
-        least = ">= " if self.lower_bound else ""
-        return f"{least}{_summary(self.time_s, self.bottleneck, self.bottleneck_share)}"
+        return _summary(self.time_text, self.bottleneck, self.bottleneck_share)
+
+    @property
+    def time_text(self) -> str:
+        """Its time for people; `>= 132 us` where it is a lower bound."""
+        return f"{'>= ' if self.lower_bound else ''}{units.duration(self.time_s)}"
 
     def to_pandas(self) -> "DataFrame":
         """A data frame: a row per launch, in order; the figures of `simulate --json`, e.g. `causes.wait`, are columns.
@@ -235,8 +239,8 @@ class Prediction:
         }
 
 
-def _summary(time_s: float, bottleneck: str, share: float) -> str:
-    return f"{units.duration(time_s)}, bound by {bottleneck} {percent(share)}"
+def _summary(time: str, bottleneck: str, share: float) -> str:
+    return f"{time}, bound by {bottleneck} {percent(share)}"
 
 
 def _flat_names(nested: Mapping[str, object]) -> dict[str, Any]:

@@ -79,7 +79,8 @@ def why_lines(exploration: Exploration) -> list[str]:
     total, launch = prediction.total, prediction.longest_launch
     multiplies = total.matmul_flop > 0
     rate = units.rate(total.matmul_flop_per_s) if multiplies else units.bandwidth(total.hbm_bytes_per_s)
-    lines = [f"Best: {short_text(exploration, best)}: {units.duration(total.time_s)} ({rate})"]
+    rate = f"at most {rate}" if prediction.lower_bound else rate
+    lines = [f"Best: {short_text(exploration, best)}: {prediction.time_text} ({rate})"]
     if exploration.baseline and best.schedule != exploration.baseline.schedule:
         lines.append(f"  - {_against_baseline(prediction, exploration.baseline)}")
     lines += [f"  - {text}" for text in _against_others(exploration, best)]
@@ -117,7 +118,7 @@ def _against_baseline(best: Prediction, baseline: Prediction) -> str:
     if ratio < 1:
         return f"{name} is faster still: {units.duration(baseline.time_s)}"
     hbm_bytes, baseline_bytes = best.total.hbm_bytes, baseline.total.hbm_bytes
-    text = f"{times(ratio)} as fast as {name}"
+    text = f"{'at most ' if best.lower_bound else ''}{times(ratio)} as fast as {name}"
     if not baseline.fits:
         text += ", which does not fit into device memory"
     if baseline_bytes <= 1.1 * hbm_bytes:

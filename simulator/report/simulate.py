@@ -118,8 +118,7 @@ def total_lines(prediction: Prediction, device: Device) -> list[str]:
     """All launches together, beside the bytes that must move and the roofline."""
     total = prediction.total
     heading = "Total" if len(prediction.launches) == 1 else f"Total of {len(prediction.launches)} launches"
-    least = ">= " if prediction.lower_bound else ""
-    lines = [heading, f"  Time         {least}{units.duration(total.time_s)}, bound by {bound_text(prediction)}"]
+    lines = [heading, f"  Time         {prediction.time_text}, bound by {bound_text(prediction)}"]
     if len(prediction.launches) > 1:
         lines += traffic_lines(total, device)
     compulsory = prediction.problem.compulsory.total_bytes
