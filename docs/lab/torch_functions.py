@@ -1,26 +1,45 @@
-"""Functions and training steps of PyTorch (`torch_cases`, `torch_steps`): timed on a GPU, predicted, and judged.
+"""Functions, training steps and models of PyTorch (`torch_cases`, `_steps`, `_models`): timed, predicted, judged.
 
     python docs/lab/torch_functions.py measure FILE.jsonl [CASE ...]             on a GPU: a line for each case and mode
     python docs/lab/torch_functions.py predict DEVICE FILE.jsonl [CASE ...]      no GPU: the same, predicted
     python docs/lab/torch_functions.py judge MEASURED.jsonl PREDICTED.jsonl      kernels and times beside each other
 
 Times of kernels are medians of runs one after another, as torch's profiler has them; `step_s` is a run's share of all
-runs together, with the host's time in it. Memory is the most that torch's allocator held during a run.
+runs together, with the host's time in it. Memory is the most that torch's allocator held during a run. `functions`,
+`steps` and `models` stand for all of them; models need `transformers`.
 """
 
 import json
 import sys
+from math import nan
 from pathlib import Path
 from statistics import fmean, median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch_blocks  # noqa: F401  (registers its functions)
 from torch_cases import FUNCTIONS
+from torch_models import MODELS
 from torch_steps import STEPS
 
 RUNS = 8
-CASES = FUNCTIONS | STEPS
+GROUPS = {"functions": FUNCTIONS, "steps": STEPS, "models": MODELS}
+CASES = FUNCTIONS | STEPS | MODELS
 MODES = ("eager", "compiled")
+CASE = '''"""A case."""
+import sys
+
+sys.path.insert(0, {here!r})
+from torch_functions import CASES
+
+
+def inputs():
+    return CASES[{name!r}]("cuda")
+
+
+def step(made, arguments):
+    return made(*arguments)
+'''
 
 
 def measure(file: Path, names: list[str]) -> None:
@@ -28,12 +47,12 @@ def measure(file: Path, names: list[str]) -> None:
     import torch
 
     with file.open("a", encoding="utf-8") as lines:
-        for name in names or CASES:
+        for name in chosen(names):
             for mode in MODES:
                 torch._dynamo.reset()
                 torch.cuda.empty_cache()
                 try:
-                    with torch.set_grad_enabled(name in STEPS):
+                    with torch.set_grad_enabled(trains(name)):
                         outcome = timed(name, mode)
                 except Exception as error:
                     outcome = {"failed": f"{type(error).__name__}: {error}".splitlines()[0]}
@@ -76,29 +95,41 @@ def timed(name: str, mode: str) -> dict[str, Any]:
 
 
 def predict(device: str, file: Path, names: list[str]) -> None:
-    """Predict cases, on tensors without data."""
+    """Predict cases, each as a file of its own."""
     import tilesight
 
-    with file.open("a", encoding="utf-8") as lines:
-        for name in names or CASES:
+    with file.open("a", encoding="utf-8") as lines, TemporaryDirectory() as folder:
+        for name in chosen(names):
+            case = Path(folder) / f"{name}.py"
+            case.write_text(CASE.format(here=str(Path(__file__).parent), name=name), encoding="utf-8")
             for mode in MODES:
                 try:
-                    made, arguments = CASES[name]("meta")
                     report = tilesight.profile(
-                        made, *arguments, device=device, mode=mode, train=name in STEPS, indices="uniform"
+                        f"{case}:step", device=device, mode=mode, train=trains(name), indices="uniform"
                     )
                     rows = [[row.kernel.name, row.kernel.time_s * 1e6, row.kernel.source] for row in report.rows]
-                    outcome: dict[str, Any] = {"kernels": rows, "peak_bytes": report.peak_bytes}
+                    outcome: dict[str, Any] = {"step_s": report.step_s, "peak_bytes": report.peak_bytes}
+                    outcome |= {"kernels": rows, "notes": list(report.notes)}
                 except (ValueError, RuntimeError) as error:
                     outcome = {"failed": str(error)}
                 lines.write(json.dumps({"case": name, "mode": mode} | outcome) + "\n")
                 lines.flush()
 
 
+def chosen(names: list[str]) -> list[str]:
+    """Cases by their names, or those of their groups; without names all."""
+    return [case for name in names or GROUPS for case in GROUPS.get(name, (name,))]
+
+
+def trains(name: str) -> bool:
+    """Whether a case is a training step."""
+    return name.startswith("train_")
+
+
 def judge(measured: Path, predicted: Path) -> None:
-    """Print for each case how many kernels there are, the time of all, and the error; then the means."""
+    """Print of each case its kernels, their time, and errors of time and memory; then the means."""
     truth, answers = read(measured), read(predicted)
-    errors: dict[str, list[float]] = {}
+    errors: dict[str, list[tuple[float, float, float]]] = {}
     for (name, mode), entry in truth.items():
         answer = answers.get((name, mode), {"failed": "not predicted"})
         if failed := entry.get("failed") or answer.get("failed"):
@@ -107,15 +138,20 @@ def judge(measured: Path, predicted: Path) -> None:
         kernels = [kernel for kernel in entry["kernels"] if not kernel[0].startswith("Mem")]
         time_us, guess_us = (sum(us for _, us, *_ in rows) for rows in (entry["kernels"], answer["kernels"]))
         refused = [kernel for kernel in answer["kernels"] if kernel[2] == "refused"]
+        step, peak = (answer[key] / entry[key] - 1 if key in answer else nan for key in ("step_s", "peak_bytes"))
         error = guess_us / time_us - 1
-        errors.setdefault(f"{'step' if name in STEPS else 'function'}, {mode}", []).append(error)
+        group = next(group for group, cases in GROUPS.items() if name in cases)
+        errors.setdefault(f"{group}, {mode}", []).append((error, step, peak))
         print(
             f"{name:24} {mode:9} {len(kernels):4} of {len(answer['kernels']):4} kernels"
-            f" {time_us:10.1f} us measured {guess_us:10.1f} us predicted {error:+7.1%}"
-            f" {f'{len(refused)} refused' if refused else ''}"
+            f" {time_us:10.1f} us measured {guess_us:10.1f} us predicted {error:+7.1%}; step {step:+7.1%},"
+            f" memory {peak:+6.1%} {f'{len(refused)} refused' if refused else ''}"
         )
     for kind, sizes in errors.items():
-        print(f"{kind}: {len(sizes)}, mean {fmean(map(abs, sizes)):.1%}, worst {max(sizes, key=abs):+.1%}")
+        for what, column in zip(("kernels", "step", "memory"), zip(*sizes, strict=True), strict=True):
+            print(
+                f"{kind}, {what}: {len(column)}, mean {fmean(map(abs, column)):.1%}, worst {max(column, key=abs):+.1%}"
+            )
 
 
 def read(file: Path) -> dict[tuple[str, str], dict[str, Any]]:
