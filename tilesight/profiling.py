@@ -17,6 +17,7 @@ from .simulator.device.device import Device, found_device
 from .simulator.emulator.storage import STORAGE_SHIFT
 from .simulator.jobs.stopping import LIMIT_S
 from .simulator.operations.gaps import QUEUES, Queue
+from .simulator.operations.gpu import as_profiled_s
 from .simulator.operations.priced import PricedKernel
 from .simulator.operations.profile import Profile, profile_of
 from .simulator.prediction.kernel_row import KernelRow, fastest_first
@@ -217,7 +218,9 @@ def simulated_kernels(
     )
     rows = dict(zip(usable, answers, strict=True))
     rows |= {place: refused_row(call) for place, call in launches.items() if not isinstance(call, KernelCall)}
-    return {number: _fastest(made, [rows[place] for place in made.calls]) for number, made in operations.items()}
+    return {
+        number: _fastest(made, [rows[place] for place in made.calls], device) for number, made in operations.items()
+    }
 
 
 def movable(call: "KernelCall") -> "KernelCall":
@@ -238,7 +241,7 @@ def movable(call: "KernelCall") -> "KernelCall":
     )
 
 
-def _fastest(operation: "Operation", rows: Sequence[KernelRow]) -> PricedKernel | str:
+def _fastest(operation: "Operation", rows: Sequence[KernelRow], device: Device) -> PricedKernel | str:
     """What a Triton kernel takes; or why nobody knows, in one line. Args: rows: of its configurations."""
     row = rows[fastest_first(rows)[0]]
     launch = row.prediction
@@ -253,7 +256,7 @@ def _fastest(operation: "Operation", rows: Sequence[KernelRow]) -> PricedKernel 
     return PricedKernel(
         name=operation.name,
         source="simulated",
-        time_s=traffic.time_s,
+        time_s=as_profiled_s(traffic.time_s, device),
         bound_by=WAITS_FOR.get(launch.bottleneck, "instructions"),
         hbm_read_bytes=traffic.hbm_read_bytes,
         hbm_write_bytes=traffic.hbm_write_bytes,

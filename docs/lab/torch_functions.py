@@ -135,7 +135,9 @@ def judge(measured: Path, predicted: Path) -> None:
         if failed := entry.get("failed") or answer.get("failed"):
             print(f"{name:24} {mode:9} {failed[:100]}")
             continue
-        kernels = [kernel for kernel in entry["kernels"] if not kernel[0].startswith("Mem")]
+        kernels, guessed = (
+            [row for row in rows["kernels"] if not row[0].startswith(("Mem", "memset"))] for rows in (entry, answer)
+        )
         time_us, guess_us = (sum(us for _, us, *_ in rows) for rows in (entry["kernels"], answer["kernels"]))
         refused = [kernel for kernel in answer["kernels"] if kernel[2] == "refused"]
         step, peak = (answer[key] / entry[key] - 1 if key in answer else nan for key in ("step_s", "peak_bytes"))
@@ -143,7 +145,7 @@ def judge(measured: Path, predicted: Path) -> None:
         group = next(group for group, cases in GROUPS.items() if name in cases)
         errors.setdefault(f"{group}, {mode}", []).append((error, step, peak))
         print(
-            f"{name:24} {mode:9} {len(kernels):4} of {len(answer['kernels']):4} kernels"
+            f"{name:24} {mode:9} {len(kernels):4} of {len(guessed):4} kernels"
             f" {time_us:10.1f} us measured {guess_us:10.1f} us predicted {error:+7.1%}; step {step:+7.1%},"
             f" memory {peak:+6.1%} {f'{len(refused)} refused' if refused else ''}"
         )

@@ -4,9 +4,11 @@ Source: `select_sdp_backend` and its checks in ATen/native/transformers/cuda/sdp
 cuDNN 9.15 or newer; attention of dense tensors.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -38,12 +40,14 @@ def attention_of(capability: tuple[int, int], note: Callable[[str], None]) -> It
         backend = "math"
         reasons: Mapping[str, str] = {}
         if query.device.type == "cuda":
-            backend, reasons = backend_of(capability, query, key, value, attn_mask, is_causal)
+            asked = Asked(mask=attn_mask is not None, causal=is_causal, dropout=dropout_p > 0.0)
+            backend, reasons = backend_of(capability, query, key, value, asked)
         if reasons and backend == "math":
             why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
             note(f"scaled_dot_product_attention takes no fused kernel ({why})")
         if backend != "math" and attn_mask is not None and attn_mask.dtype == torch.bool:
-            attn_mask = torch.where(attn_mask, 0.0, float("-inf")).to(query.dtype)
+            kept, hidden = (torch.full((), value, dtype=query.dtype, device=query.device) for value in (0.0, -math.inf))
+            attn_mask = torch.where(attn_mask, kept, hidden)
         keeps = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
         given = (query, key, value)
         if backend == "cudnn":
@@ -74,23 +78,30 @@ def attention_of(capability: tuple[int, int], note: Callable[[str], None]) -> It
         library._destroy()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What attention is asked for beside its tensors."""
+
+    mask: bool = False
+    causal: bool = False
+    dropout: bool = False
+
+
 def backend_of(
-    capability: tuple[int, int], query: Any, key: Any, value: Any, mask: Any, causal: bool
+    capability: tuple[int, int], query: Any, key: Any, value: Any, asked: Asked
 ) -> tuple[str, Mapping[str, str]]:
     """`cudnn`, `flash`, `efficient` or `math`, and why those before it were passed over."""
     reasons: dict[str, str] = {}
     order = ("cudnn", "flash", "efficient") if capability in CUDNN_FIRST else ("flash", "efficient", "cudnn")
     for backend in order:
-        reason = _against(backend, capability, query, key, value, mask, causal)
+        reason = _against(backend, capability, query, key, value, asked)
         if not reason:
             return backend, reasons
         reasons[backend] = reason
     return "math", reasons
 
 
-def _against(
-    backend: str, capability: tuple[int, int], query: Any, key: Any, value: Any, mask: Any, causal: bool
-) -> str:
+def _against(backend: str, capability: tuple[int, int], query: Any, key: Any, value: Any, asked: Asked) -> str:
     """Why a back end does not take it; empty: it does."""
     switches = torch.backends.cuda
     enabled = {
@@ -115,9 +126,11 @@ def _against(
         most = 256 if capability == (9, 0) else 128
         if max(size, size_v) > most or size % 8 or size_v % 8:
             return f"head dimension {size}"
+        if int(query.shape[-2]) == 1 and asked.dropout:
+            return "dropout of one query"
         return "one key" if int(key.shape[-2]) == 1 else ""
-    if mask is not None:
+    if asked.mask:
         return "a mask"
     if size > 256 or size != size_v:
         return f"head dimensions {size} and {size_v}"
-    return "causal, not square" if causal and query.shape[-2] != key.shape[-2] else ""
+    return "causal, not square" if asked.causal and query.shape[-2] != key.shape[-2] else ""

@@ -94,9 +94,17 @@ def _answer(
                 lambda: recording(device, mode, train, indices),
                 lambda session: session.run(function, _on_device(function, arguments, session.storages)),
                 device,
-                Path(inspect.getsourcefile(inspect.unwrap(getattr(function, "forward", function))) or "step"),
+                _source(function),
             )
         )
+
+
+def _source(function: Callable[..., Any]) -> Path:
+    """The file that a function or module is written in; of a builtin there is none."""
+    try:
+        return Path(inspect.getsourcefile(inspect.unwrap(getattr(function, "forward", function))) or "step")
+    except TypeError:
+        return Path("step")
 
 
 def _on_device(function: Callable[..., Any], arguments: Sequence[Any], storages: Storages) -> tuple[Any, ...]:

@@ -87,6 +87,7 @@ class Gpu:
         tensor_s: float = 0.0,
         chain: float = 0.0,
         latency_s: float = 0.0,
+        start_s: float = 0.0,
         l2_s: float = 0.0,
         read_again: float = 0.0,
         hbm_fraction: float = 1.0,
@@ -98,6 +99,7 @@ class Gpu:
         Args:
             instructions: of all threads; ctas: that it launches; tensor_s: that tensor cores are busy [s].
             chain: loads that wait for each other, one thread after all; latency_s: other waiting [s].
+            start_s: before anything of it begins, and a miss more where L2 does not have all of it [s].
             l2_s: that L2 is busy beyond moving each byte once [s]; read_again: bytes that HBM sends once more [B].
             hbm_fraction: of HBM's bandwidth that it reaches.
             overlap: `OVERLAPPED` or `SERIAL`.
@@ -123,17 +125,27 @@ class Gpu:
         rest = [busy[key] for key in ("tensor cores", "instructions", "latency")]
         dispatch = self.dispatch_s(ctas)
         time = max(sum(part**overlap for part in (memory, *rest)) ** (1.0 / overlap), dispatch)
-        bound_by = "latency" if time in (min(time, EMPTY_S), dispatch) else max(busy, key=lambda key: busy[key])
+        begun = EMPTY_S + start_s + (FIRST_MISS_S + self.device.hbm_latency_s if start_s and missed else 0.0)
+        bound_by = "latency" if time in (min(time, begun), dispatch) else max(busy, key=lambda key: busy[key])
         return PricedKernel(
             name=name,
             source=source,
-            time_s=EMPTY_S + time,
+            time_s=begun + time,
             bound_by=bound_by,
             hbm_read_bytes=missed,
             hbm_write_bytes=written,
             l2_bytes=float(asked + stored),
             note=note,
         )
+
+
+def as_profiled_s(launch_s: float, device: Device) -> float:
+    """A simulated launch's time, without what its ramp has beyond an empty kernel as the profiler sees it [s].
+
+    The ramp was measured from launch to launch; between kernels of a step that part is the gap (`gaps.queued`).
+    """
+    outside_s = device.launch_ramp_cycles / device.boost_clock_hz - EMPTY_S
+    return max(launch_s - max(outside_s, 0.0), EMPTY_S)
 
 
 def memset(size: float = 0.0, gpu: Gpu | None = None) -> PricedKernel:

@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from math import prod
 from types import MappingProxyType
 from typing import Any, Literal
@@ -74,6 +75,12 @@ class Operand:
         return self.item_bytes * prod(
             size if stride else min(size, 1) for size, stride in zip(self.shape, self.strides, strict=True)
         )
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether its elements follow each other in the order of its dimensions."""
+        dims = [(stride, size) for stride, size in zip(self.strides, self.shape, strict=True) if size != 1]
+        return self.is_dense and all(a[0] >= b[0] for a, b in pairwise(dims))
 
     @property
     def is_dense(self) -> bool:

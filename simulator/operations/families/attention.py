@@ -42,6 +42,21 @@ BACKWARD: Fractions = MappingProxyType(
     }
 )
 """The same of gradients. Kind: fitted, the same."""
+Extra = tuple[bool, bool]
+"""Whether a mask is added to the scores, and whether dropout is drawn for them."""
+SLOWER: Mapping[tuple[Extra, bool], tuple[float, float]] = MappingProxyType(
+    {
+        ((True, False), False): (1.80, 1.82),
+        ((True, False), True): (1.88, 1.93),
+        ((False, True), False): (2.57, 1.43),
+        ((False, True), True): (2.13, 1.37),
+        ((True, True), False): (3.75, 2.25),
+        ((True, True), True): (3.55, 2.3),
+    }
+)
+"""(Extra, head dim above 64) -> times as long as without, forward and backward, of cuDNN; taken for all back ends.
+Kind: fitted, 4,096^2 and 1,024^2 scores of an H100 (D = 64), 4,096^2 and 2,048^2 (D = 128); both together backward:
+guessed, as the sum of what each adds."""
 TILE = 128
 """Query rows of a CTA."""
 KEYS = 64
@@ -69,6 +84,7 @@ class Attention:
     causal: bool
     backend: str
     dtype: str
+    extra: Extra = (False, False)
 
     @property
     def flop(self) -> float:
@@ -83,6 +99,10 @@ def attention(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if problem.queries == 1:
         return [*kernels, *_decode(problem, operation, gpu)]
     busy = products_s(problem, FORWARD, problem.flop, gpu)
+    if any(problem.extra):
+        busy *= SLOWER[problem.extra, problem.head_dim > 64][0]
+    if problem.backend == "cudnn" and problem.extra[1]:
+        kernels.insert(0, gpu.kernel("unpack_cudnn", (), ()))
     name = f"{problem.backend}_attention_forward"
     note = _note(problem, gpu)
     reads, writes = operation.inputs[:4], operation.outputs[:2]
@@ -121,6 +141,8 @@ def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     outputs = operation.outputs[:3]
     sums = scratch(query, 0, dtype="float32")
     busy = products_s(problem, BACKWARD, 2.5 * problem.flop, gpu)
+    if any(problem.extra):
+        busy *= SLOWER[problem.extra, problem.head_dim > 64][1]
     name = f"{problem.backend}_attention_backward"
     main = partial(gpu.kernel, name, source="attention", tensor_s=busy, note=_note(problem, gpu))
     if problem.backend == "efficient":
@@ -160,6 +182,8 @@ def _decode(problem: Attention, operation: Operation, gpu: Gpu) -> list[PricedKe
 
 def _problem(operation: Operation, tensors: tuple[Operand, ...]) -> Attention:
     query, key = tensors[0], tensors[1]
+    others = operation.inputs[operation.inputs.index(tensors[2]) + 1 :]
+    is_masked = any(other.shape[-2:] == (query.shape[-2], key.shape[-2]) for other in others if key.shape[-2] > 1)
     backend = next((name for name in ("cudnn", "flash", "efficient") if name in operation.name), "flash")
     return Attention(
         heads=prod(query.shape[:-2]),
@@ -170,6 +194,7 @@ def _problem(operation: Operation, tensors: tuple[Operand, ...]) -> Attention:
         causal=bool(operation.arguments.get("is_causal", False)),
         backend=backend,
         dtype=query.dtype,
+        extra=(is_masked, bool(operation.arguments.get("dropout_p", 0.0))),
     )
 
 

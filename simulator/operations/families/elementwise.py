@@ -11,13 +11,14 @@ from functools import cmp_to_key
 from ..gpu import OVERLAPPED, SERIAL, Gpu
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
-from .issue_slots import FURTHER_INDEX, INDEXED, RANDOM, TRANSCENDENTAL, TRANSCENDENTAL_BACKWARD, VECTORISED
+from .issue_slots import CAST, FURTHER_INDEX, INDEXED, RANDOM, TRANSCENDENTAL, TRANSCENDENTAL_BACKWARD, VECTORISED
 from .names import DRAWN, FILLED, MATH, MATH_BACKWARD
 
 THREADS = 128
 NARROW = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
+LINE_BYTES = 128
 SCATTERED_FRACTION = 0.53
-"""Of L2's bandwidth that warps get whose lanes touch a sector each. Kind: fitted, transposed copies of 4 to 268 MB on
+"""Of L2's bandwidth that warps get whose lanes touch a line each. Kind: fitted, transposed copies of 4 to 268 MB on
 one H100: 4.1 to 4.5 TB/s of sectors."""
 
 
@@ -64,7 +65,8 @@ def iterate(
     cast = len(types) > 1 and not (name == "copy" and output.dtype in NARROW and types - set(NARROW) == {"float32"})
     if len(shape) <= 1 and all(run in ((1,), ()) for run in strides):
         if cast:
-            issued, ctas = INDEXED * elements, elements / (4 * THREADS)
+            issued = (INDEXED + CAST * max(len(tensors) - 1, 0)) * elements
+            ctas = elements / (4 * THREADS)
             return gpu.kernel(
                 "unrolled_elementwise", tensors, outputs, instructions=issued, ctas=ctas, chain=8, overlap=SERIAL
             )
@@ -77,6 +79,7 @@ def iterate(
             "vectorized_elementwise", tensors, outputs, instructions=issued, ctas=ctas, chain=1, overlap=OVERLAPPED
         )
     further = FURTHER_INDEX * max(len(shape) - 2, 0) * max(len(tensors) - 1, 0)
+    further += CAST if cast and len(tensors) > 1 else 0.0
     work = 2 if output.item_bytes >= 4 else 4
     return gpu.kernel(
         "elementwise",
@@ -92,12 +95,14 @@ def iterate(
 
 def scattered_s(elements: int, operands: Sequence[Operand], strides: Sequence[Sequence[int]], gpu: Gpu) -> float:
     """Time of L2 for sectors that lanes of a warp do not share: neighbours lie a stride apart [s]."""
-    apart = [
-        min(gpu.device.sector_bytes, run[0] * operand.item_bytes)
-        for operand, run in zip(operands, strides, strict=True)
-        if run and run[0] > 1
-    ]
-    return elements * sum(apart) / (gpu.device.l2_bytes_per_s * SCATTERED_FRACTION)
+    moved_s = 0.0
+    for operand, run in zip(operands, strides, strict=True):
+        step = run[0] * operand.item_bytes if run else 0
+        if step > operand.item_bytes:
+            shares = step < LINE_BYTES and operand.bytes <= gpu.cache.capacity_bytes
+            moved = elements * min(gpu.device.sector_bytes, step)
+            moved_s += moved / (gpu.device.l2_bytes_per_s * (1.0 if shares else SCATTERED_FRACTION))
+    return moved_s
 
 
 def coalesced(operands: Sequence[Operand]) -> tuple[list[int], list[tuple[int, ...]]]:

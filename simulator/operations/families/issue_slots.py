@@ -8,6 +8,10 @@ as many warps wait for as fit an SM; those change with SMs and clocks in the sam
 
 INDEXED = 77.0
 """Of `elementwise_kernel` and `unrolled_elementwise_kernel`: index arithmetic of up to two dimensions, or casts."""
+CAST = 50.0
+"""More of them for casts while there are several operands."""
+WELFORD = 38.0
+"""Of variances and deviations in `reduce_kernel`."""
 FURTHER_INDEX = 15.0
 """More of it for each dimension beyond two and each input beyond one."""
 VECTORISED = 10.0

@@ -28,15 +28,29 @@ TILES: Tiles = (
 """Tiles of nvjet's kernels, by their names: longer side, shorter side."""
 TILE_S = 0.4e-6
 """Between a tile and the next [s]. Kind: fitted, products with K = 64 and 4,096 on one H100 and one H200."""
+START_S = 1.2e-6
+"""From a product's begin to its first operands, and its end [s]. Kind: fitted, products of 64 x 256 x 256 and
+16 x 2048 x 2048 in L2, on one H100."""
 TILED = 3.0
-"""Norm of products, which load ahead but begin and end each tile. Kind: fitted, the same."""
+"""Norm of products, which load ahead but begin and end each tile. Kind: fitted, products with K = 64 and 4,096 on one
+H100 and one H200."""
+STEP = 64
+"""Of K, that a tile loads at a time; STEP_CYCLES: that it takes at least, of the boost clock. Kind: fitted, products of
+64 x 8 and 64 x 16 tiles in L2 on one H100."""
+STEP_CYCLES = 165.0
 STREAM_FRACTION = 0.93
 """Of HBM's bandwidth that products reach. Kind: fitted, 1 and 8 rows times 1 GB of weights on one H100."""
-SIMT_FRACTION = 0.83
-"""Of the FP32 peak that products without tensor cores reach. Kind: fitted, 4096^3 on one H100."""
+SIMT_FRACTION = 0.80
+"""Of the FP32 peak that products without tensor cores reach, and SIMT_TILE_S more for a tile [s]. Kind: fitted, 4096^3
+and 16384 x 8192 x 256 on one H100."""
+SIMT_TILE_S = 1.5e-6
 UNALIGNED_FRACTION = 0.121
 """Of the tensor peak that is left where rows of a matrix do not begin at multiples of 16 bytes: an old kernel runs.
-Kind: measured, 8192 x 50257 x 768 on one H100: 96 TFLOP/s."""
+Kind: measured, 8192 x 50257 x 768 on one H100: 96 TFLOP/s. Where a side is shorter than UNALIGNED_SHORT, tiles are of
+64 x 64, and UNALIGNED_SMALL_FRACTION is left: 64 x 50257 x 768 and 512 times 197 x 197 x 64: 32 and 48 TFLOP/s."""
+UNALIGNED_SHORT = 256
+UNALIGNED_SMALL_FRACTION = 0.058
+UNALIGNED_TILES: Tiles = ((64, 64),)
 ALIGNMENT_BYTES = 16
 DEEP_K = 8192
 """K of a product that is split; SHORT_K of one of up to eight rows. Kind: measured, names of kernels on one H100."""
@@ -124,13 +138,15 @@ def multiplied(
     """The kernels of a product: a memset where tiles are handed out one by one, the product, a sum of splits."""
     text = f"{name} {product.m}x{product.n}x{product.k}" + (f" x{product.batch}" if product.batch > 1 else "")
     rate, note = _rate(product, gpu)
+    if _takes_small_tiles(product):
+        tiles = UNALIGNED_TILES
     time, ctas = _fastest(product, rate, gpu, tiles)
     splits = 1
     long, short = max(product.m, product.n), min(product.m, product.n)
     few = product.batch * ceil(long / 64) * ceil(short / 64)
     if few <= gpu.sms // 2 and (product.k >= DEEP_K or (short <= 8 and product.k >= SHORT_K)):
         tile, splits = (64, min(64, max(8, 1 << (short - 1).bit_length()))), gpu.sms // few
-        time = _tile_s(tile, ceil(product.k / splits), product, rate, gpu) + TILE_S
+        time = _tile_s(tile, ceil(product.k / splits), product, rate, gpu)
     kernels = []
     handed_out = ctas > 2 * gpu.sms and product.aligned and not product.few_channels and product.dtype in RATES
     if handed_out and gpu.device.compute_capability == "9.0":
@@ -142,7 +158,7 @@ def multiplied(
             writes,
             source="matmul",
             tensor_s=time,
-            chain=2,
+            start_s=START_S,
             hbm_fraction=STREAM_FRACTION,
             overlap=TILED,
             note=note,
@@ -165,8 +181,17 @@ def _rate(product: Product, gpu: Gpu) -> tuple[float, str]:
         if peak and product.aligned:
             return peak * device.tensor_clock_hz, ""
         if peak:
-            return UNALIGNED_FRACTION * peak * device.tensor_clock_hz, "rows do not begin at multiples of 16 bytes"
+            left = UNALIGNED_SMALL_FRACTION if _takes_small_tiles(product) else UNALIGNED_FRACTION
+            return left * peak * device.tensor_clock_hz, "rows do not begin at multiples of 16 bytes"
     return SIMT_FRACTION * 2 * device.fma_per_cycle * device.boost_clock_hz, f"{product.dtype} without tensor cores"
+
+
+def _takes_small_tiles(product: Product) -> bool:
+    """Whether an old kernel takes it by small tiles."""
+    short, long = sorted((product.m, product.n))
+    return (
+        product.dtype in RATES and not product.aligned and 1 < short < UNALIGNED_SHORT and long > UNALIGNED_TILES[0][0]
+    )
 
 
 def _fastest(product: Product, rate: float, gpu: Gpu, tiles: Tiles) -> tuple[float, int]:
@@ -174,11 +199,12 @@ def _fastest(product: Product, rate: float, gpu: Gpu, tiles: Tiles) -> tuple[flo
     long, short = max(product.m, product.n), min(product.m, product.n)
     tried = [(inf, 1)]
     for tall, wide in tiles:
-        if (wide > 16 and wide >= 2 * short) or (tall > 64 and tall >= 2 * long):
+        if tiles is TILES and ((wide > 16 and wide >= 2 * short) or (tall > 64 and tall >= 2 * long)):
             continue
         for rows, columns in {(tall, wide), (wide, tall)}:
             ctas = product.batch * ceil(product.m / rows) * ceil(product.n / columns)
-            time = _waves(ctas, gpu) * (_tile_s((tall, wide), product.k, product, rate, gpu) + TILE_S)
+            waves = _waves(ctas, gpu)
+            time = waves * _tile_s((tall, wide), product.k, product, rate, gpu) + (waves - 1) * TILE_S
             tried.append((time, ctas))
     return min(tried)
 
@@ -188,8 +214,11 @@ def _waves(ctas: int, gpu: Gpu) -> int:
 
 
 def _tile_s(tile: tuple[int, int], depth: int, product: Product, rate: float, gpu: Gpu) -> float:
-    """A tile's FLOP, or its operands from L2: of the longer side a pair of CTAs shares half [s]."""
+    """A tile: its FLOP, or its operands, half of the longer side from L2 to each of a pair [s]."""
     tall, wide = tile
     item = {"fp8": 1, "fp16": 2}.get(RATES.get(product.dtype, ""), 4)
-    filled = (tall / 2 + wide) * depth * item / (gpu.device.l2_bytes_per_s / gpu.sms)
-    return max(2.0 * tall * wide * depth / rate, filled)
+    sent = (tall / 2 + wide) * depth * item / (gpu.device.l2_bytes_per_s / gpu.sms)
+    taken = gpu.cycles_s((tall + wide) * depth * item / gpu.device.sm_fill_bytes_per_cycle)
+    stepped = gpu.cycles_s(STEP_CYCLES * depth / STEP)
+    begun = 0.0 if product.dtype in RATES else SIMT_TILE_S
+    return max(2.0 * tall * wide * depth / rate, sent, taken, stepped) + begun

@@ -16,6 +16,10 @@ GATHERED = 8
 """Elements that a thread gathers one after the other (`_scatter_gather_elementwise_kernel<128, 8>`); INDEXED_ELEMENTS:
 of `index_elementwise_kernel<128, 4>`."""
 INDEXED_ELEMENTS = 4
+CAT_THREADS = 512
+"""Of a CTA of `CatArrayBatchedCopy`, of which each piece has two an SM; CAT_STEP_S: an element of each of them [s].
+Kind: fitted, a cache of 67 million elements and a token on one H100."""
+CAT_STEP_S = 0.79e-6
 POOLED = 60.0
 """Instructions of pooling for an element of a window. Kind: fitted, `max_pool2d` of 3 x 3 on one H100."""
 
@@ -27,7 +31,10 @@ def cat(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if all(operand.is_dense and operand.offset_bytes % 16 == 0 for operand in pieces):
         ctas = output.elements / (128 * max(16 // output.item_bytes, 1))
         return [gpu.kernel("cat_vectorized", pieces, (output,), ctas=ctas, chain=2)]
-    return [gpu.kernel("cat", pieces, (output,), instructions=CAT * output.elements, chain=4, overlap=SERIAL)]
+    largest = max((operand.elements for operand in pieces), default=0)
+    steps = largest / (2 * gpu.sms * CAT_THREADS)
+    issued = CAT * output.elements
+    return [gpu.kernel("cat", pieces, (output,), instructions=issued, latency_s=steps * CAT_STEP_S, chain=4)]
 
 
 def triangle(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

@@ -10,6 +10,7 @@ from math import ceil
 from ..gpu import Gpu, memset
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
+from .issue_slots import WELFORD
 
 MAX_THREADS = 512
 WARP = 32
@@ -48,11 +49,18 @@ def reduction(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     source, outputs = operation.inputs[0], operation.outputs
     given = operation.arguments.get("dim")
     axes = tuple(given) if isinstance(given, list | tuple) else () if given is None else (given,)
-    return reduced(source, outputs, axes, gpu, is_sum="sum" in operation.name)
+    issued = WELFORD * source.elements if operation.name.startswith(("std", "var")) else 0.0
+    return reduced(source, outputs, axes, gpu, is_sum="sum" in operation.name, instructions=issued)
 
 
 def reduced(
-    source: Operand, outputs: tuple[Operand, ...], axes: tuple[int, ...], gpu: Gpu, *, is_sum: bool = False
+    source: Operand,
+    outputs: tuple[Operand, ...],
+    axes: tuple[int, ...],
+    gpu: Gpu,
+    *,
+    is_sum: bool = False,
+    instructions: float = 0.0,
 ) -> list[PricedKernel]:
     """The kernels that reduce a tensor along axes, or along all of them where none is given."""
     rank = len(source.shape)
@@ -69,6 +77,7 @@ def reduced(
         "reduce",
         (source,),
         outputs,
+        instructions=instructions,
         chain=steps * waves + (division.partial / AT_A_TIME if division.shared else 0),
         latency_s=CTA_S * waves + shared_s,
         overlap=1.5,

@@ -4,7 +4,7 @@ A CTA takes a row (of a short one a warp, at the pace of HBM): it loads it, agre
 at a time as fit the SMs.
 """
 
-from dataclasses import replace
+from math import prod
 
 from ..gpu import OVERLAPPED, SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
@@ -23,7 +23,10 @@ REGISTER_ROWS = 9 * 1024
 SHARED_ROW_BYTES = 48 << 10
 WARP_ROWS = 1024
 """Longest row that a warp takes in softmax (`dispatch_softmax_forward`)."""
-ALONG_OUTER = "along an outer dimension it is taken to cost as much as along rows"
+WARP_THREADS = 64
+"""Neighbours along inner dimensions above which a single thread walks an outer one (`SpatialSoftMax_getBlockSize`);
+else the CTA's threads share it."""
+CTA_THREADS = 1024
 LOSS_LOADS = 48
 """Latencies of `nll_loss` in its one CTA, up to 1,024 rows a turn. Kind: fitted, 32 to 8,192 rows on one H100."""
 
@@ -32,9 +35,15 @@ def softmax(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`softmax` and `log_softmax`."""
     source, axis = operation.inputs[0], operation.arguments.get("dim", -1)
     rows, row = _rows(source, axis)
-    kernel = _walk("softmax_forward", rows, row, operation.inputs, operation.outputs, 2, gpu)
-    outer = bool(source.shape) and axis % len(source.shape) != len(source.shape) - 1
-    return [replace(kernel, note=ALONG_OUTER) if outer else kernel]
+    kernels = []
+    if not source.is_contiguous:
+        made = scratch(source, 0, shape=source.shape)
+        kernels.append(iterate("copy", (source,), made, gpu))
+        source = made
+    inner = prod(source.shape[axis % len(source.shape) + 1 :]) if source.shape else 1
+    if inner > 1:
+        return [*kernels, _walk_outer(row, inner, (source,), operation.outputs, gpu)]
+    return [*kernels, _walk("softmax_forward", rows, row, (source,), operation.outputs, 2, gpu)]
 
 
 def softmax_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -75,6 +84,15 @@ def _walk(
         read_again=spilled * again * rows * row * item,
         overlap=SERIAL,
     )
+
+
+def _walk_outer(
+    row: int, inner: int, reads: tuple[Operand, ...], writes: tuple[Operand, ...], gpu: Gpu
+) -> PricedKernel:
+    """Softmax along an outer dimension (`cunn_SpatialSoftMaxForward`): few threads walk it three times."""
+    threads = 1 if inner > WARP_THREADS else max(CTA_THREADS // inner, 1)
+    chain = 3 * row / min(threads, row)
+    return gpu.kernel("softmax_forward_outer", reads, writes, chain=chain, overlap=SERIAL)
 
 
 def nll_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

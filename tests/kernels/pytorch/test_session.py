@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from pytorch.steps import Model
 from tilesight.kernels.capture.user_function import Unusable
 from tilesight.kernels.pytorch import device_guard
-from tilesight.kernels.pytorch.attention import backend_of
+from tilesight.kernels.pytorch.attention import Asked, backend_of
 from tilesight.kernels.pytorch.live import record_live as record
 from tilesight.kernels.pytorch.step import recording
 
@@ -136,8 +136,10 @@ def test_attention_takes_the_back_end_of_the_target() -> None:
     unfused, notes = names("h200", torch.float32, 33)
     assert "bmm" in unfused and notes[0].startswith("scaled_dot_product_attention takes no fused kernel (cudnn: ")
     masked = [torch.empty(2, 4, 128, 256, dtype=torch.half, device="meta")] * 3
-    assert backend_of((9, 0), *masked, torch.empty(128, 128, device="meta"), False)[0] == "cudnn"
-    assert backend_of((8, 0), *masked, torch.empty(128, 128, device="meta"), False)[0] == "efficient"
+    assert backend_of((9, 0), *masked, Asked(mask=True))[0] == "cudnn"
+    assert backend_of((8, 0), *masked, Asked(mask=True))[0] == "efficient"
+    one = (torch.empty(2, 8, 1, 64, dtype=torch.bfloat16, device="meta"), *masked[1:])
+    assert [backend_of((9, 0), *one, Asked(dropout=drops))[0] for drops in (False, True)] == ["cudnn", "flash"]
 
 
 def test_a_torch_without_a_hook_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
