@@ -40,7 +40,7 @@ def attention_of(capability: tuple[int, int], note: Callable[[str], None]) -> It
         backend = "math"
         reasons: Mapping[str, str] = {}
         if query.device.type == "cuda":
-            asked = Asked(mask=attn_mask is not None, causal=is_causal, dropout=dropout_p > 0.0)
+            asked = Asked(mask=attn_mask, causal=is_causal, dropout=dropout_p > 0.0)
             backend, reasons = backend_of(capability, query, key, value, asked)
         if reasons and backend == "math":
             why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
@@ -82,7 +82,7 @@ def attention_of(capability: tuple[int, int], note: Callable[[str], None]) -> It
 class Asked:
     """What attention is asked for beside its tensors."""
 
-    mask: bool = False
+    mask: Any = None
     causal: bool = False
     dropout: bool = False
 
@@ -115,6 +115,10 @@ def _against(backend: str, capability: tuple[int, int], query: Any, key: Any, va
         return "switched off"
     if query.dim() != 4:
         return f"{query.dim()} dimensions"
+    if asked.mask is not None and asked.mask.stride(-1) != 1:
+        return f"a mask whose last dimension has stride {asked.mask.stride(-1)}, as an expanded one has"
+    if any(tensor.stride(-1) != 1 and tensor.shape[-1] != 1 for tensor in (query, key, value)):
+        return "a last dimension whose stride is not 1"
     if backend == "efficient":
         multiple = 8 if half else 4
         if not (half or query.dtype == torch.float32) or size % multiple or size_v % multiple:
@@ -128,8 +132,10 @@ def _against(backend: str, capability: tuple[int, int], query: Any, key: Any, va
             return f"head dimension {size}"
         if int(query.shape[-2]) == 1 and asked.dropout:
             return "dropout of one query"
+        if asked.mask is not None and asked.mask.requires_grad:
+            return "a mask that has a gradient"
         return "one key" if int(key.shape[-2]) == 1 else ""
-    if asked.mask:
+    if asked.mask is not None:
         return "a mask"
     if size > 256 or size != size_v:
         return f"head dimensions {size} and {size_v}"

@@ -17,6 +17,8 @@ from ...simulator.operations.operation import Operand
 
 MOST_VALUES = 1 << 24
 """Elements of a tensor from which on it is data: no values are kept of it."""
+BLOCK_BYTES = 512
+"""Of which torch's allocator gives multiples (`kMinBlockSize`)."""
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool})
 
 
@@ -37,7 +39,7 @@ class Storages:
         if key not in self._numbers:
             self._numbers[key] = self._count
             self._count += 1
-            size = storage.nbytes()
+            size = -(-storage.nbytes() // BLOCK_BYTES) * BLOCK_BYTES
             self.live_bytes += size
             self.peak_bytes = max(self.peak_bytes, self.live_bytes)
             weakref.finalize(storage, self._free, key, size)

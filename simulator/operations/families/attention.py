@@ -60,7 +60,8 @@ guessed, as the sum of what each adds."""
 TILE = 128
 """Query rows of a CTA."""
 KEYS = 64
-"""Keys of a step."""
+"""Keys of a step; HEAD_DIMS: head dims are padded to a multiple of these (names of kernels: 72 runs as 128)."""
+HEAD_DIMS = 64
 TILE_KEYS = 130
 """Keys more that a query tile costs; of a causal mask DIAGONAL_KEYS. Kind: fitted, docs/kernel-speed.md (H200)."""
 DIAGONAL_KEYS = 250
@@ -88,8 +89,9 @@ class Attention:
 
     @property
     def flop(self) -> float:
-        """Of both products; half of it under a causal mask."""
-        return 4.0 * self.heads * self.queries * self.keys * self.head_dim / (2.0 if self.causal else 1.0)
+        """Of both products, of head dims as the kernel pads them; half of it under a causal mask."""
+        padded = ceil(self.head_dim / HEAD_DIMS) * HEAD_DIMS
+        return 4.0 * self.heads * self.queries * self.keys * padded / (2.0 if self.causal else 1.0)
 
 
 def attention(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

@@ -8,7 +8,7 @@
 from collections.abc import Sequence
 from functools import cmp_to_key
 
-from ..gpu import OVERLAPPED, SERIAL, Gpu
+from ..gpu import OVERLAPPED, SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .issue_slots import CAST, FURTHER_INDEX, INDEXED, RANDOM, TRANSCENDENTAL, TRANSCENDENTAL_BACKWARD, VECTORISED
@@ -52,6 +52,18 @@ def copied(source: Operand, target: Operand, gpu: Gpu) -> PricedKernel:
     if same and source.strides == target.strides:
         return gpu.kernel("Memcpy DtoD", (source,), (target,))
     return iterate("copy", (source,), target, gpu)
+
+
+def contiguous(source: Operand, number: int, gpu: Gpu) -> tuple[list[PricedKernel], Operand]:
+    """A tensor in the order of its dimensions, and the copy that makes it where it is not.
+
+    Args:
+        number: of the tensors that an operation makes for itself (`scratch`).
+    """
+    if source.is_contiguous:
+        return [], source
+    made = scratch(source, number, shape=source.shape)
+    return [iterate("copy", (source,), made, gpu)], made
 
 
 def iterate(

@@ -5,7 +5,7 @@ from math import prod
 from ..gpu import SERIAL, Gpu
 from ..operation import Operation
 from ..priced import PricedKernel
-from .elementwise import copied, iterate
+from .elementwise import contiguous, copied, iterate
 from .issue_slots import BATCH_NORM, NORM, NORM_BACKWARD, NORM_WEIGHTS_BACKWARD, RMS_NORM
 
 NORM_LOADS = 36
@@ -24,32 +24,35 @@ def layer_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     rows = source.elements // row
     centred = "rms" not in operation.name
     waves = max(rows / (NORM_CTAS_PER_SM * gpu.sms), 1.0)
+    copies, source = contiguous(source, 0, gpu)
     return [
+        *copies,
         gpu.kernel(
             "layer_norm" if centred else "rms_norm",
-            operation.inputs,
+            (source, *operation.inputs[1:]),
             operation.outputs,
             instructions=(NORM if centred else RMS_NORM) * source.elements,
             chain=NORM_LOADS * row / 4096 * waves * (1.0 if centred else 0.62),
             overlap=SERIAL,
-        )
+        ),
     ]
 
 
 def layer_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Gradients of a norm: of its input, then of its weights."""
-    gradient, source = operation.inputs[:2]
+    copies, gradient = contiguous(operation.inputs[0], 0, gpu)
+    more, source = contiguous(operation.inputs[1], 1, gpu)
     outputs = operation.outputs
     first = gpu.kernel(
         "layer_norm_grad_input",
-        operation.inputs,
+        (gradient, source, *operation.inputs[2:]),
         outputs[:1],
         instructions=NORM_BACKWARD * source.elements,
         chain=20,
         overlap=SERIAL,
     )
     if len(outputs) < 2:
-        return [first]
+        return [*copies, *more, first]
     second = gpu.kernel(
         "layer_norm_grad_weights",
         (gradient, source),
@@ -58,7 +61,7 @@ def layer_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         chain=4,
         overlap=SERIAL,
     )
-    return [first, second]
+    return [*copies, *more, first, second]
 
 
 def group_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

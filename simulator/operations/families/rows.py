@@ -9,7 +9,7 @@ from math import prod
 from ..gpu import OVERLAPPED, SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
-from .elementwise import iterate
+from .elementwise import contiguous, iterate
 from .issue_slots import SOFTMAX, SOFTMAX_IN_REGISTERS, VECTORISED
 
 CTAS_PER_SM = 2
@@ -35,11 +35,7 @@ def softmax(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`softmax` and `log_softmax`."""
     source, axis = operation.inputs[0], operation.arguments.get("dim", -1)
     rows, row = _rows(source, axis)
-    kernels = []
-    if not source.is_contiguous:
-        made = scratch(source, 0, shape=source.shape)
-        kernels.append(iterate("copy", (source,), made, gpu))
-        source = made
+    kernels, source = contiguous(source, 0, gpu)
     inner = prod(source.shape[axis % len(source.shape) + 1 :]) if source.shape else 1
     if inner > 1:
         return [*kernels, _walk_outer(row, inner, (source,), operation.outputs, gpu)]

@@ -136,10 +136,23 @@ def test_attention_takes_the_back_end_of_the_target() -> None:
     unfused, notes = names("h200", torch.float32, 33)
     assert "bmm" in unfused and notes[0].startswith("scaled_dot_product_attention takes no fused kernel (cudnn: ")
     masked = [torch.empty(2, 4, 128, 256, dtype=torch.half, device="meta")] * 3
-    assert backend_of((9, 0), *masked, Asked(mask=True))[0] == "cudnn"
-    assert backend_of((8, 0), *masked, Asked(mask=True))[0] == "efficient"
-    one = (torch.empty(2, 8, 1, 64, dtype=torch.bfloat16, device="meta"), *masked[1:])
+    assert backend_of((9, 0), *masked, Asked(mask=torch.empty(128, 128, device="meta")))[0] == "cudnn"
+    assert backend_of((8, 0), *masked, Asked(mask=torch.empty(128, 128, device="meta")))[0] == "efficient"
+    assert backend_of((9, 0), *masked, Asked(mask=torch.empty(128, 1, device="meta").expand(128, 128)))[0] == "math"
+    one = [torch.empty(2, 8, length, 64, dtype=torch.half, device="meta") for length in (1, 128, 128)]
     assert [backend_of((9, 0), *one, Asked(dropout=drops))[0] for drops in (False, True)] == ["cudnn", "flash"]
+
+
+def test_an_rms_norm_is_one_kernel_as_on_a_gpu() -> None:
+    """F.rms_norm is one operation, whatever torch was built for; with a weight of another type it is composed."""
+
+    def names(dtype: torch.dtype) -> list[str]:
+        given = torch.empty(8, 64, device="meta"), torch.empty(64, dtype=dtype, device="meta")
+        step = record(lambda x, weight: F.rms_norm(x, (64,), weight, 1e-6), given, device=H200).step
+        return [operation.name for operation in step.operations]
+
+    assert names(torch.float32) == ["_fused_rms_norm"]
+    assert "rsqrt" in names(torch.bfloat16)
 
 
 def test_a_torch_without_a_hook_says_which(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,27 @@
+"""Memory that products keep beside tensors: the library's workspaces, which torch's allocator counts.
+
+Each thread that multiplies has one, from its first product on: that of the code, and that of autograd's engine.
+Source: `parseChosenWorkspaceSize` in ATen/cuda/CublasHandlePool.cpp, torch 2.11 to 2.13; kind: measured as well, peaks
+of 60 functions on one H100 (torch 2.11): 32, 33, 64 and 65 MiB beside what tensors take.
+"""
+
+from collections.abc import Iterable
+
+from ..device.device import Device
+from .operation import Operation
+
+HOPPER_BYTES = 32 << 20
+"""From compute capability 9.0 on [B]; of older GPUs OLDER_BYTES."""
+OLDER_BYTES = (8 << 20) + (128 << 10)
+FUSED_BYTES = 1 << 20
+"""Of products that add a bias, beside it [B]."""
+PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm", "linear", "mv", "addmv", "_scaled_mm"})
+
+
+def workspace_bytes(operations: Iterable[Operation], device: Device) -> int:
+    """What the products of a step keep [B]."""
+    made = [operation for operation in operations if operation.kind == "torch" and operation.name in PRODUCTS]
+    threads = {operation.phase == "backward" for operation in made}
+    adds = any(operation.name == "addmm" for operation in made)
+    each = HOPPER_BYTES if int(device.compute_capability.split(".")[0]) >= 9 else OLDER_BYTES
+    return len(threads) * each + (FUSED_BYTES if adds else 0)
