@@ -6,7 +6,7 @@
 
 Times of kernels are medians of runs one after another, as torch's profiler has them; `step_s` is a run's share of all
 runs together, with the host's time in it. Memory is the most that torch's allocator held during a run. `functions`,
-`steps` and `models` stand for all of them; models need `transformers`.
+`steps`, `models` and `second` stand for all of them; models need `transformers`.
 """
 
 import json
@@ -20,11 +20,12 @@ from typing import Any
 import torch_blocks  # noqa: F401  (registers its functions)
 from torch_cases import FUNCTIONS
 from torch_models import MODELS
+from torch_second import SECOND
 from torch_steps import STEPS
 
 RUNS = 8
-GROUPS = {"functions": FUNCTIONS, "steps": STEPS, "models": MODELS}
-CASES = FUNCTIONS | STEPS | MODELS
+GROUPS = {"functions": FUNCTIONS, "steps": STEPS, "models": MODELS, "second": SECOND}
+CASES = FUNCTIONS | STEPS | MODELS | SECOND
 MODES = ("eager", "compiled")
 CASE = '''"""A case."""
 import sys
