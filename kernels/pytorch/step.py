@@ -16,8 +16,8 @@ from ...simulator.device.device import Device
 from ...simulator.operations.operation import RecordedStep
 from ..capture.recorded import Capture
 from .attention import attention_of
+from .fused import kept_whole
 from .hooks import hide_fakes, speaking_of
-from .norms import fused_rms_norm
 from .recorder import DependsOnData, Recorder
 from .storages import Storages
 from .training import Training
@@ -203,7 +203,7 @@ def recording(device: Device, mode: Mode = "auto", train: bool = False, indices:
             training.hook(stack)
         session = Session(recorder, launches, mode, training, hook_compiler)
         stack.enter_context(attention_of((major, minor), lambda text: recorder.notes.setdefault(text)))
-        stack.enter_context(fused_rms_norm())
+        stack.enter_context(kept_whole())
         launches.hook_triton(stack)
         _hook_compile(stack, session, mode)
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))

@@ -39,29 +39,34 @@ def layer_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 
 def layer_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """Gradients of a norm: of its input, then of its weights."""
+    """Gradients of a norm: of its input, then of its weights, as far as they are wanted (`output_mask`)."""
+    wanted = operation.arguments.get("output_mask", (True, len(operation.outputs) > 1))
     copies, gradient = contiguous(operation.inputs[0], 0, gpu)
     more, source = contiguous(operation.inputs[1], 1, gpu)
-    outputs = operation.outputs
-    first = gpu.kernel(
-        "layer_norm_grad_input",
-        (gradient, source, *operation.inputs[2:]),
-        outputs[:1],
-        instructions=NORM_BACKWARD * source.elements,
-        chain=20,
-        overlap=SERIAL,
-    )
-    if len(outputs) < 2:
-        return [*copies, *more, first]
-    second = gpu.kernel(
-        "layer_norm_grad_weights",
-        (gradient, source),
-        outputs[1:],
-        instructions=NORM_WEIGHTS_BACKWARD * source.elements,
-        chain=4,
-        overlap=SERIAL,
-    )
-    return [*copies, *more, first, second]
+    kernels = [*copies, *more]
+    if wanted[0]:
+        kernels.append(
+            gpu.kernel(
+                "layer_norm_grad_input",
+                (gradient, source, *operation.inputs[2:]),
+                operation.outputs[:1],
+                instructions=NORM_BACKWARD * source.elements,
+                chain=20,
+                overlap=SERIAL,
+            )
+        )
+    if any(wanted[1:]):
+        kernels.append(
+            gpu.kernel(
+                "layer_norm_grad_weights",
+                (gradient, source),
+                operation.outputs[1 if wanted[0] else 0 :],
+                instructions=NORM_WEIGHTS_BACKWARD * source.elements,
+                chain=4,
+                overlap=SERIAL,
+            )
+        )
+    return kernels
 
 
 def group_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

@@ -1,6 +1,7 @@
-"""`F.rms_norm` as one kernel, as it is on a GPU: a build for CPUs makes eight operations of it.
+"""Operations that are one kernel on a GPU and several on a build for CPUs: RMS norms, gradients of SiLU and Mish.
 
-Source: `rms_norm_symint` in ATen/native/layer_norm.cpp, torch 2.11 to 2.13.
+Source: `rms_norm_symint` in ATen/native/layer_norm.cpp, and entries of ATen/native/native_functions.yaml that have a
+kernel for CUDA beside a composite one, torch 2.11 to 2.13.
 """
 
 import warnings
@@ -14,20 +15,21 @@ from torch._guards import TracingContext
 from .device_guard import lacking
 
 ATEN = torch.ops.aten
-FUSED = "aten::_fused_rms_norm"
+BUILT_FOR_GPU = "aten::_fused_rms_norm"
 
 
 @contextmanager
-def fused_rms_norm() -> Iterator[None]:
-    """Have RMS norms run as `_fused_rms_norm` and its gradient, where this torch has no kernel of them for a GPU."""
-    if torch._C._dispatch_has_kernel_for_dispatch_key(FUSED, "CUDA"):
+def kept_whole() -> Iterator[None]:
+    """Have them run as one operation each, where this torch has no kernel of them for a GPU."""
+    if torch._C._dispatch_has_kernel_for_dispatch_key(BUILT_FOR_GPU, "CUDA"):
         yield
         return
     library = torch.library.Library("aten", "IMPL")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a kernel is overridden
-            library.impl("rms_norm", _rms_norm, "CompositeImplicitAutograd", allow_override=True)
+            for name, run in (("rms_norm", _rms_norm), ("silu_backward", _silu), ("mish_backward", _mish)):
+                library.impl(name, run, "CompositeImplicitAutograd", allow_override=True)
     except TypeError:
         raise lacking("torch.library.Library.impl(allow_override=True)") from None
     try:
@@ -39,12 +41,34 @@ def fused_rms_norm() -> Iterator[None]:
 def _rms_norm(
     source: torch.Tensor, normalized_shape: list[int], weight: torch.Tensor | None = None, eps: float | None = None
 ) -> torch.Tensor:
-    fuses = source.device.type == "cuda" and (weight is None or weight.dtype == source.dtype)
-    if fuses and TracingContext.try_get() is None:  # torch's compiler takes it apart
+    if _stays_whole(source) and (weight is None or weight.dtype == source.dtype):
         made: torch.Tensor = _Fused.apply(source, normalized_shape, weight, eps)  # type: ignore[no-untyped-call]
         return made
     composed: torch.Tensor = ATEN._fused_rms_norm(source, normalized_shape, weight, eps)[0]
     return composed
+
+
+def _silu(gradient: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    if _stays_whole(source):
+        with torch._C._AutoDispatchBelowAutograd():
+            whole: torch.Tensor = ATEN.silu_backward(gradient, source)
+        return whole
+    share = torch.sigmoid(source)
+    return gradient * share * (1 + source * (1 - share))
+
+
+def _mish(gradient: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    if _stays_whole(source):
+        with torch._C._AutoDispatchBelowAutograd():
+            whole: torch.Tensor = ATEN.mish_backward(gradient, source)
+        return whole
+    bent = torch.tanh(torch.nn.functional.softplus(source))
+    return gradient * (bent + source * torch.sigmoid(source) * (1 - bent * bent))
+
+
+def _stays_whole(source: torch.Tensor) -> bool:
+    """Whether it runs on the GPU as it is; torch's compiler takes it apart."""
+    return source.device.type == "cuda" and TracingContext.try_get() is None
 
 
 class _Fused(torch.autograd.Function):
