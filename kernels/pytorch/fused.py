@@ -42,7 +42,7 @@ def _rms_norm(
     source: torch.Tensor, normalized_shape: list[int], weight: torch.Tensor | None = None, eps: float | None = None
 ) -> torch.Tensor:
     if _stays_whole(source) and (weight is None or weight.dtype == source.dtype):
-        made: torch.Tensor = _Fused.apply(source, normalized_shape, weight, eps)  # type: ignore[no-untyped-call]
+        made: torch.Tensor = _Fused.apply(source, normalized_shape, weight, eps)
         return made
     composed: torch.Tensor = ATEN._fused_rms_norm(source, normalized_shape, weight, eps)[0]
     return composed
