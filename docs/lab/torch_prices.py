@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
-from typing import Literal
+from typing import Any, Literal
 
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.operations.gpu import Gpu
@@ -25,6 +25,8 @@ from tilesight.simulator.operations.priced import PricedKernel
 
 DATA = Path(__file__).parent / "data"
 OPERATIONS, FUNCTIONS = "torch-operations-h100-2026-11-27", "torch-functions-h200-2026-11-25"
+MACHINE_CODE = "torch-machine-code-h100-2026-11-27"
+"""What `torch_machine_code.py` wrote."""
 FLUSH_BYTES = 256 << 20
 Temperature = Literal["cold", "warm"]
 
@@ -43,17 +45,22 @@ class Case:
         return 1e-6 * sum(us for _, us in self.kernels[temperature])
 
 
+def rows(name: str) -> Iterator[dict[str, Any]]:
+    """Lines of a file. Args: name: without `.ndjson.xz`."""
+    with lzma.open(DATA / f"{name}.ndjson.xz", "rt") as lines:
+        yield from map(json.loads, lines)
+
+
 def cases(name: str) -> Iterator[Case]:
     """Those of a file whose operations are written down. Args: name: without `.ndjson.xz`."""
-    with lzma.open(DATA / f"{name}.ndjson.xz", "rt") as lines:
-        for number, row in enumerate(map(json.loads, lines)):
-            if row["operations"]:
-                yield Case(
-                    name=row["name"],
-                    operations=tuple(map(Operation.from_dict, row["operations"])),
-                    kernels={key: row[key] for key in ("cold", "warm") if key in row},
-                    fitted=number % 2 == 0,
-                )
+    for number, row in enumerate(rows(name)):
+        if row["operations"]:
+            yield Case(
+                name=row["name"],
+                operations=tuple(map(Operation.from_dict, row["operations"])),
+                kernels={key: row[key] for key in ("cold", "warm") if key in row},
+                fitted=number % 2 == 0,
+            )
 
 
 def second_run(case: Case, device: Device, temperature: Temperature) -> list[PricedKernel]:

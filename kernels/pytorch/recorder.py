@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_map
 
 from ...simulator.operations.operation import Operation, Phase
+from .native_layers import parts_of
 from .places import Places
 from .storages import MOST_VALUES, WHOLE, Storages, is_real, tensors_in
 
@@ -82,6 +83,9 @@ class Recorder(TorchDispatchMode):
         if _is_of_cpu(name, given, args, options):
             with _disable_current_modes():
                 return function(*args, **options)
+        if name not in NO_KERNEL and (run := parts_of(function)):
+            with self:
+                return run(*args, **options)
         values = self._computed(function, name, given, args, options)
         if name == "_to_copy" and values is not None and _type(options.get("device")) == "cpu":
             self._take_down(function, name, given, args, options, [])

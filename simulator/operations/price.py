@@ -9,16 +9,19 @@ from collections.abc import Callable, Mapping
 from ..device.device import Device
 from .families.attention import attention, attention_backward
 from .families.composed import logsumexp, loss_of_elements, loss_of_logits
-from .families.convolution import convolution, convolution_backward, is_depthwise
+from .families.convolution import convolution, convolution_backward
+from .families.depthwise import other_kernel
 from .families.elementwise import drawn, elementwise
 from .families.foreach import OPTIMIZERS, foreach
+from .families.grouped import grouped
 from .families.matmul import MULTIPLIED, matmul
-from .families.movement import cat, embedding_backward, gather, placed, pooled, scatter, spread, triangle
+from .families.movement import cat, embedding_backward, gather, placed, pooled, scatter, split_heads, spread, triangle
 from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SIMPLE
 from .families.norms import batch_norm, batch_norm_backward, group_norm, layer_norm, layer_norm_backward
-from .families.ordering import can_sort, running_sum, sort, topk
+from .families.ordering import histogram, other_histogram, running_sum, topk
 from .families.reductions import reduction
 from .families.rows import nll_loss, nll_loss_backward, softmax, softmax_backward
+from .families.sorting import other_sort, sort
 from .gpu import Gpu
 from .operation import Operation, RecordedStep
 from .priced import PricedKernel
@@ -34,16 +37,18 @@ def _arange(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [gpu.kernel("arange", (), operation.outputs)]
 
 
+MULTIPLYING = ("mm", "bmm", "addmm", "addmm_activation", "baddbmm", "linear", "mv", "addmv", "scaled_mm")
 PRICES: Mapping[str, Price] = {
     **dict.fromkeys(SIMPLE | MATH | MATH_BACKWARD | DRAWN, elementwise),
-    **dict.fromkeys(("mm", "bmm", "addmm", "baddbmm", "linear", "mv", "addmv", "scaled_mm", "grouped_mm"), matmul),
+    **dict.fromkeys(MULTIPLYING, matmul),
+    "grouped_mm": grouped,
     **dict.fromkeys((f"scaled_dot_product_{kind}_attention" for kind in ("cudnn", "flash", "efficient")), attention),
     **dict.fromkeys(
         (f"scaled_dot_product_{kind}_attention_backward" for kind in ("cudnn", "flash", "efficient")),
         attention_backward,
     ),
     **dict.fromkeys(REDUCED, reduction),
-    **dict.fromkeys(("softmax", "log_softmax"), softmax),
+    **dict.fromkeys(("softmax", "log_softmax", "masked_softmax"), softmax),
     **dict.fromkeys(("softmax_backward_data", "log_softmax_backward_data"), softmax_backward),
     **dict.fromkeys(("native_layer_norm", "fused_rms_norm"), layer_norm),
     **dict.fromkeys(("native_layer_norm_backward", "fused_rms_norm_backward"), layer_norm_backward),
@@ -55,6 +60,8 @@ PRICES: Mapping[str, Price] = {
     **dict.fromkeys(("cumsum", "cumprod"), running_sum),
     "topk": topk,
     "sort": sort,
+    **dict.fromkeys(("histc", "bincount"), histogram),
+    "transform_bias_rescale_qkv": split_heads,
     **dict.fromkeys(("constant_pad_nd", "slice_backward", "select_backward"), placed),
     **dict.fromkeys(("repeat", "flip", "roll", "glu", "upsample_nearest2d", "upsample_bilinear2d"), spread),
     "nll_loss_forward": nll_loss,
@@ -122,14 +129,19 @@ def _against(name: str, operation: Operation) -> str:
     if not operation.outputs:
         return f"{operation.name} hands its result to the host, which has no price"
     dtype = operation.inputs[0].dtype if operation.inputs else ""
-    if PRICES.get(name) in (matmul, convolution, convolution_backward) and dtype not in MULTIPLIED:
+    if PRICES.get(name) in (matmul, grouped, convolution, convolution_backward) and dtype not in MULTIPLIED:
         return f"{operation.name} of {dtype} has no price; its bytes are a lower bound"
     if PRICES.get(name) is convolution and operation.arguments.get("transposed"):
         return f"transposed {operation.name} has no price; its bytes are a lower bound"
-    if PRICES.get(name) in (convolution, convolution_backward) and is_depthwise(operation):
-        return f"depthwise {operation.name} has no price; its bytes are a lower bound"
-    if name == "sort" and operation.inputs and not can_sort(operation):
-        return "sort of short rows has no price; its bytes are a lower bound"
+    kinds = ""
+    if PRICES.get(name) in (convolution, convolution_backward):
+        kinds = other_kernel(operation)
+    elif name == "sort":
+        kinds = other_sort(operation)
+    elif name in ("histc", "bincount"):
+        kinds = other_histogram(operation)
+    if kinds:
+        return f"{operation.name} {kinds} has no price; its bytes are a lower bound"
     return ""
 
 

@@ -6,7 +6,7 @@ from math import prod
 from ..gpu import SERIAL, Gpu, memset, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
-from .elementwise import iterate
+from .depthwise import added, depthwise, depthwise_backward, is_depthwise
 from .issue_slots import REORDERED, REORDERED_WEIGHTS
 from .matmul import Product, Tiles, multiplied
 from .reductions import reduced
@@ -22,6 +22,8 @@ CHANNELS = 8
 
 def convolution(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Kernels of `convolution` and `cudnn_convolution`, forward; the bias is added by one of torch's."""
+    if is_depthwise(operation):
+        return depthwise(operation, gpu)
     source, weights, *bias = operation.inputs
     output = operation.outputs[0]
     groups = int(operation.arguments.get("groups", 1))
@@ -35,15 +37,14 @@ def convolution(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     )
     kernels, (source, weights) = _turned((source, weights), gpu)
     kernels += _product(product, (source, weights), output, gpu)
-    if bias:
-        channels = replace(bias[0], shape=(output.shape[1], *(1 for _ in output.shape[2:])))
-        channels = replace(channels, strides=(1, *(0 for _ in output.shape[2:])))
-        kernels.append(iterate("add", (output, channels), output, gpu))
+    kernels += [added(output, channels, gpu) for channels in bias]
     return kernels
 
 
 def convolution_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Gradients of the input, the weights and the bias, as far as they are wanted (`output_mask`)."""
+    if is_depthwise(operation):
+        return depthwise_backward(operation, gpu)
     gradient, source, weights = operation.inputs[:3]
     groups = int(operation.arguments.get("groups", 1))
     wanted = list(operation.arguments.get("output_mask", (True, True, False)))
@@ -73,12 +74,6 @@ def convolution_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 def _multiplied_as(source: Operand) -> str:
     """The type of its products: cuDNN rounds fp32 to TF32, as torch allows it to by default."""
     return "tf32" if source.dtype == "float32" else source.dtype
-
-
-def is_depthwise(operation: Operation) -> bool:
-    """Whether each channel has a convolution of its own, which is no matrix product."""
-    groups = int(operation.arguments.get("groups", 1))
-    return groups > 1 and operation.inputs[2 if "backward" in operation.name else 1].shape[1] == 1
 
 
 def _padded(channels: int) -> int:

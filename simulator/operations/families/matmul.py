@@ -5,7 +5,7 @@ clock that the power limit allows, or as its operands take from L2. The library'
 fastest. Products too small to fill the GPU are split along K, and added up by a second kernel.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, inf, prod
 
 from ..gpu import Gpu, memset
@@ -64,6 +64,9 @@ RATES = {"bfloat16": "fp16", "float16": "fp16", "tf32": "tf32", "float8_e4m3fn":
 MULTIPLIED = frozenset(RATES) | {"float32"}
 """Types of operands whose products have a price."""
 
+ADDED_TO = frozenset({"addmm", "_addmm_activation", "baddbmm", "addmv"})
+"""Products whose first operand is added; an activation is done in the same kernel (`CUBLASLT_EPILOGUE_GELU_BIAS`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
@@ -79,16 +82,13 @@ class Product:
 
 
 def matmul(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """Kernels of `mm`, `bmm`, `addmm`, `baddbmm`, `linear`, `mv`, `addmv`, `_scaled_mm` and `_grouped_mm`."""
-    kernels = multiplied(product_of(operation), operation.inputs, operation.outputs, gpu)
-    if operation.name == "_grouped_mm":
-        return [replace(kernel, note=kernel.note or "groups of equal sizes are assumed") for kernel in kernels]
-    return kernels
+    """Kernels of `mm`, `bmm`, `addmm`, `baddbmm`, `linear`, `mv`, `addmv`, `_addmm_activation` and `_scaled_mm`."""
+    return multiplied(product_of(operation), operation.inputs, operation.outputs, gpu)
 
 
 def product_of(operation: Operation) -> Product:
     """What an operation multiplies. Products of float32 are of TF32 where the code allows it (`tf32`)."""
-    first = 1 if operation.name in ("addmm", "baddbmm", "addmv") else 0
+    first = 1 if operation.name in ADDED_TO else 0
     left, right, *_ = operation.inputs[first:]
     output = operation.outputs[0]
     batch, m, n, k = _sizes(operation.name, left.shape, right.shape, output.shape)
@@ -207,6 +207,15 @@ def _fastest(product: Product, rate: float, gpu: Gpu, tiles: Tiles) -> tuple[flo
             time = waves * _tile_s((tall, wide), product.k, product, rate, gpu) + (waves - 1) * TILE_S
             tried.append((time, ctas))
     return min(tried)
+
+
+def walked_s(product: Product, tile: tuple[int, int], gpu: Gpu) -> tuple[float, str]:
+    """Time of a product in tiles of so many rows and columns [s], and what is guessed in it."""
+    rows, columns = tile
+    rate, note = _rate(product, gpu)
+    ctas = product.batch * ceil(product.m / rows) * ceil(product.n / columns)
+    sides = (max(tile), min(tile))
+    return _waves(ctas, gpu) * (_tile_s(sides, product.k, product, rate, gpu) + TILE_S), note
 
 
 def _waves(ctas: int, gpu: Gpu) -> int:

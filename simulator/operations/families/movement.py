@@ -8,7 +8,7 @@ from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
 from .issue_slots import ADDED, CAT, INDEXED, SCATTERED, TRIANGLE
-from .ordering import radix_sorted
+from .sorting import radix_sorted
 
 SMALL_INDEX = 3072
 """Most indices that an embedding's gradient adds without sorting them (`embedding_dense_backward_cuda`)."""
@@ -22,6 +22,10 @@ Kind: fitted, a cache of 67 million elements and a token on one H100."""
 CAT_STEP_S = 0.79e-6
 POOLED = 60.0
 """Instructions of pooling for an element of a window. Kind: fitted, `max_pool2d` of 3 x 3 on one H100."""
+
+HEADS = 20.0
+"""Instructions of `transform_bias_rescale_qkv_kernel` for an element. Kind: counted, torch 2.11's machine code for
+sm_90, run through the simulator (docs/lab/torch_machine_code.py)."""
 
 
 def cat(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -126,6 +130,13 @@ def placed(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     filled = iterate("fill", (), output, gpu)
     part = _part(output, min(source.elements * output.item_bytes, output.bytes))
     return [filled, _strided((source,), part, source.elements, gpu)]
+
+
+def split_heads(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`_transform_bias_rescale_qkv`: Q, K and V of each head from rows of all three, with their bias."""
+    elements = operation.inputs[0].elements
+    reads, writes = operation.inputs, operation.outputs
+    return [gpu.kernel("transform_bias_rescale_qkv", reads, writes, instructions=HEADS * elements, chain=2)]
 
 
 def pooled(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

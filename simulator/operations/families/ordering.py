@@ -1,26 +1,40 @@
-"""Operations that order the elements of rows: `topk`, `sort`, running sums."""
+"""Operations that choose or count elements: `topk`, running sums, histograms.
+
+Source: ATen/native/cuda/TensorTopK.cu, SummaryOps.cu, torch 2.11 to 2.13. In a histogram a thread takes an element, and
+adds by comparing and swapping until none has come between: threads of a CTA that meet in a bin follow each other.
+"""
+
+from math import ceil
 
 from ..gpu import SERIAL, Gpu, memset
-from ..operation import Operand, Operation
+from ..operation import Operation
 from ..priced import PricedKernel
-from .elementwise import copied
+from .elementwise import iterate
+from .reductions import reduced
+from .sorting import rows_of, sorted_rows
 
-RADIX_BITS = 8
-PASS_S = 5.0e-6
-"""A pass of cub's radix sort over few keys [s], and KEYS_PER_S: over many. Kind: fitted, 8,192 and 65,536 keys on one
-H100."""
-KEYS_PER_S = 2.0e10
-SMALL_SORT = 4096
-"""Longest row that torch sorts in one CTA (`should_use_small_sort`)."""
 TOPK_S = 3.5e-6
-"""A row's CTA of `gatherTopK`, and the sort of what it takes [s]. Kind: fitted, two of 64 elements on one H100."""
+"""A row's CTA of `gatherTopK` [s]. Kind: fitted, two of 64 elements on one H100."""
 ROW_S = 3.6e-7
 """A row of up to ROW elements, of an SM with many [s]. Kind: fitted, the same, 4,096 and 8,192 rows."""
 ROW = 1024
-SORTED_ROW_S = 6.6e-8
-"""The same of the sort of what it takes."""
+MULTI_BLOCK = ((20, 20000), (40, 10000), (80, 8000), (199, 5000), (799, 3000), (4000, 800))
+"""Most rows -> shortest of which a row is shared by CTAs (`should_use_sbtopk`); of more rows LONG_ROW."""
+LONG_ROW = 400
+DIGITS, GATHERED = 45.0, 180.0
+"""Instructions for an element in each pass over its digits, and in the last one. Kind: fitted, `topk` of 64 rows of
+32,000 on one H100 (2026-11-27)."""
 SCAN = 330.0
 """Instructions of a running sum for an element. Kind: fitted, 4,096 rows of 4,096 on one H100."""
+COUNTED, WIDE = 98.0, 120.0
+"""Instructions of a histogram for an element, and for one of 64 bits. Kind: counted, torch 2.11's machine code for
+sm_90, run through the simulator (docs/lab/torch_machine_code.py)."""
+COUNTING_THREADS, COUNTING_CTAS_PER_SM = 512, 4
+SPIN_CYCLES = 80
+"""A load from shared memory, an addition, and a swap that succeeds. Kind: assumed."""
+SMEM_BYTES = 48 << 10
+"""Shared memory of a CTA that asks for no more than any may have (`sharedMemPerBlock`)."""
+EVEN = "elements are taken to fall into all bins alike"
 
 
 def running_sum(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -30,41 +44,66 @@ def running_sum(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 
 def topk(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`topk`: a CTA finds a row's largest elements, another one sorts them."""
-    source, values = operation.inputs[0], operation.outputs[0]
-    row = source.shape[-1]
-    rows = source.elements // row
-    waits = (TOPK_S + rows * ROW_S / gpu.sms) * max(row / ROW, 1.0)
-    note = "" if row <= ROW else f"rows longer than {ROW} are taken to cost as much an element"
-    sorting = TOPK_S + rows * SORTED_ROW_S / gpu.sms
-    return [
-        gpu.kernel("gather_topk", (source,), operation.outputs, latency_s=waits, note=note),
-        gpu.kernel("bitonic_sort", (values,), operation.outputs, latency_s=sorting),
-    ]
-
-
-def sort(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`sort` of one long row; the rows of a matrix have no price."""
+    """`topk`: a CTA, or several, find a row's largest elements; another one sorts them."""
     source = operation.inputs[0]
-    copy = copied(source, operation.outputs[0], gpu)
-    indices = gpu.kernel("fill_indices", (), operation.outputs[-1:])
-    return [copy, indices, memset(), *radix_sorted(source, gpu)]
-
-
-def can_sort(operation: Operation) -> bool:
-    """Whether it is one row, too long for a CTA."""
-    source = operation.inputs[0]
-    return source.elements == max(source.shape, default=0) > SMALL_SORT
-
-
-def radix_sorted(keys: Operand, gpu: Gpu) -> list[PricedKernel]:
-    """Kernels of cub's radix sort: eight bits of the keys a pass, a memset before each."""
-    kernels = [
-        memset(),
-        gpu.kernel("radix_histogram", (keys,), (), chain=15),
-        gpu.kernel("radix_sums", (), (), chain=3),
-    ]
-    for _ in range(keys.item_bytes * 8 // RADIX_BITS):
-        waits = PASS_S + keys.elements / KEYS_PER_S
-        kernels += [memset(), gpu.kernel("radix_sort", (keys,), (keys,), latency_s=waits)]
+    row, rows = rows_of(operation)
+    least = next((shortest for most, shortest in MULTI_BLOCK if rows <= most), LONG_ROW)
+    if row >= least:
+        kernels = _shared_rows(operation, gpu)
+    else:
+        waits = (TOPK_S + rows * ROW_S / gpu.sms) * max(row / ROW, 1.0)
+        kernels = [gpu.kernel("gather_topk", (source,), operation.outputs, latency_s=waits)]
+    if operation.arguments.get("sorted", True):
+        taken = operation.outputs[0].elements // rows
+        kernels.append(sorted_rows(operation.outputs[:2], taken, rows, gpu))
     return kernels
+
+
+def _shared_rows(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`mbtopk`: eight bits of the elements a pass, counted, summed and compared; then the largest are gathered."""
+    source = operation.inputs[0]
+    kernels = [gpu.kernel("fill", (), ()), memset(), memset()]
+    for _ in range(source.item_bytes):
+        issued = DIGITS * source.elements
+        kernels += [
+            gpu.kernel("topk_digit_counts", (source,), (), instructions=issued, chain=5, overlap=SERIAL),
+            gpu.kernel("topk_digit_sums", (), (), chain=9),
+            gpu.kernel("topk_within", (), (), chain=12),
+        ]
+    kernels.append(gpu.kernel("topk_kth_counts", (), (), chain=8))
+    for _ in range(2):
+        kernels += [gpu.kernel("scan_init", (), ()), gpu.kernel("scan_by_key", (), (), chain=17)]
+    issued = GATHERED * source.elements
+    reads, writes = (source,), operation.outputs
+    return [*kernels, gpu.kernel("gather_topk", reads, writes, instructions=issued, chain=8, overlap=SERIAL)]
+
+
+def histogram(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Kernels of `histc` and `bincount`: zeros, and the additions; of `bincount` the ends of its range before."""
+    source, output = operation.inputs[0], operation.outputs[0]
+    kernels = []
+    if operation.name == "bincount":
+        for _ in ("min", "max"):
+            kernels += [*reduced(source, (output,), (), gpu), gpu.kernel("Memcpy DtoH", (), ())]
+    ctas = ceil(source.elements / COUNTING_THREADS)
+    met = min(source.elements, COUNTING_THREADS) / output.elements
+    waves = max(ctas / (COUNTING_CTAS_PER_SM * gpu.sms), 1.0)
+    added = gpu.kernel(
+        "histogram",
+        operation.inputs,
+        (output,),
+        instructions=(WIDE if source.item_bytes == 8 else COUNTED) * source.elements,
+        ctas=ctas,
+        chain=2,
+        latency_s=gpu.cycles_s(SPIN_CYCLES * met) * waves,
+        overlap=SERIAL,
+        note=EVEN,
+    )
+    return [*kernels, iterate("fill", (), output, gpu), added]
+
+
+def other_histogram(operation: Operation) -> str:
+    """Which histograms have no price, in words; empty: it has one."""
+    if operation.name == "histc" and operation.arguments.get("min", 0) == operation.arguments.get("max", 0):
+        return "without its range, which the host asks the device for,"
+    return "of more bins than shared memory holds" if operation.outputs[0].bytes + 8 >= SMEM_BYTES else ""

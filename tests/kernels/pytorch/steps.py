@@ -102,3 +102,22 @@ def alone() -> Tensor:
     """A step that makes its inputs itself."""
     x = torch.randn(256, 256, device="cuda")
     return x @ x
+
+
+def encoder() -> tuple[nn.Module, Tensor]:
+    """A layer that torch runs by code of its own, and tokens."""
+    layer = nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, batch_first=True, activation="gelu", device="cuda")
+    return layer.bfloat16().eval(), torch.empty(2, LENGTH, WIDTH, device="cuda", dtype=torch.bfloat16)
+
+
+def encode() -> Tensor:
+    """The layer, without gradients."""
+    layer, tokens = encoder()
+    return layer(tokens)
+
+
+def infer() -> Tensor:
+    """The same, where gradients are off for good."""
+    layer, tokens = encoder()
+    with torch.inference_mode():
+        return layer(tokens) @ tokens.mT

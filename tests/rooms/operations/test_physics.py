@@ -59,6 +59,37 @@ def test_attention_does_its_flop(device: Device, backend: str, causal: bool, sha
     assert time_of(device, backward) >= 2.5 * flop / peak
 
 
+@given(
+    st.sampled_from(DEVICES),
+    st.sampled_from(["convolution", "sort", "topk", "histc", "bincount", "_transform_bias_rescale_qkv"]),
+    st.tuples(st.integers(1, 64), st.integers(1, 5000)),
+)
+def test_counted_kernels_move_their_bytes(device: Device, name: str, shape: tuple[int, ...]) -> None:
+    """Depthwise convolutions, orders and counts of rows: what has no price for a shape is refused, and as slow."""
+    dtype = "int64" if name == "bincount" else "float32"
+    source, weights = tensor(1, *shape, dtype=dtype), tensor(2, shape[0], 1, 3, dtype=dtype)
+    output, indices, bins = tensor(3, *shape, dtype=dtype), tensor(4, *shape, dtype="int64"), tensor(5, 64, dtype=dtype)
+    if name == "convolution":
+        images = [tensor(number, 1, *shape, dtype=dtype) for number in (1, 3)]
+        work = operation(name, (images[0], weights), (images[1],), groups=shape[0])
+    elif name in ("sort", "topk"):
+        work = operation(name, (source,), (output, indices), dim=-1)
+    elif name.startswith("_"):
+        work = operation(name, (source, weights), (output,))
+    else:
+        work = operation(name, (source,), (bins,), min=0, max=63)
+    assert time_of(device, work) >= least_s(device, work)
+
+
+@given(st.sampled_from(DEVICES), st.integers(1, 64), *[st.integers(1, 3000)] * 3)
+def test_products_of_experts_do_their_flop(device: Device, experts: int, tokens: int, n: int, k: int) -> None:
+    """At the peak of the fastest tensor instruction at its highest clock, and their bytes, in one kernel or in many."""
+    left, right, output = tensor(1, tokens, k), tensor(2, experts, k, n), tensor(3, tokens, n)
+    work = operation("_grouped_mm", (left, right, tensor(4, experts, dtype="int32")), (output,))
+    peak = device.fastest_flop_per_cycle("bf16") * device.sms * device.tensor_boost_clock_hz
+    assert time_of(device, work) >= max(2.0 * tokens * n * k / peak, least_s(device, work) * 0.999)
+
+
 @given(st.lists(st.integers(1, 40 * CHUNK), min_size=1, max_size=200), st.integers(1, 5))
 def test_launches_over_lists_take_every_element_once(sizes: list[int], depth: int) -> None:
     """Chunks would be lost where a launch is full, or be more than its CTAs."""

@@ -1,0 +1,151 @@
+"""Sorts: of rows in a CTA each, of one long row or of some together by cub's radix sort of the whole device.
+
+Source: `sort_stable_out` and ATen/native/cuda/Sort.cpp, Sort.cu, SortStable.cu, torch 2.11 to 2.13. Instructions of
+rows in a CTA were counted by running torch 2.11's machine code for sm_90 through the simulator
+(docs/lab/torch_machine_code.py), and are met by 12 %; numbers that are fitted were read off single sorts on one H100
+(2026-11-27): 4,096 rows of 64 elements, and 2 million and 400,000 keys.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, hypot
+
+from ..gpu import SERIAL, Gpu, memset, scratch
+from ..operation import Operand, Operation
+from ..priced import PricedKernel
+from .elementwise import copied, iterate
+from .issue_slots import SCATTERED
+
+SMALL_SORT = 4096
+"""Longest row that torch sorts in one CTA (`should_use_small_sort`)."""
+MANY_ROWS = 128
+"""Longer rows from which on cub sorts segments (`launch_stable_sort_kernel`)."""
+WARP = 32
+ROW_SORTS = {32: (16, 2), 128: (32, 4), 1024: (32, 32), 2048: (64, 32), 4096: (128, 32)}
+"""Longest row -> threads of its CTA, and elements of each (`MediumRadixSort`)."""
+CONFLICTS = 1.6
+"""Times that shared memory moves what the simulator counts, as it does not know where ranks lead. Kind: fitted."""
+BITONIC_S = 3.5e-6
+"""A row's CTA of `bitonicSortKVInPlace` [s]; BITONIC_ROW_S: a row of an SM with many. Kind: fitted, `topk` of 32 to
+8,192 rows on one H100."""
+BITONIC_ROW_S = 6.6e-8
+RADIX_BITS = 8
+PASS_S = 5.0e-6
+"""A pass of cub's radix sort over few keys [s]; then KEYS_PER_S until LOOK_BACK_S are spent, in which tiles wait for
+those before them. Kind: fitted, 8,192 and 65,536 keys on one H100. PAIRS_BYTES_PER_S: of many. Kind: fitted."""
+KEYS_PER_S = 2.0e10
+LOOK_BACK_S = 2.0e-6
+PAIRS_BYTES_PER_S = 1.0e12
+COUNTED_BITS = 52.0
+"""Instructions of the histogram for a key and a pass. Kind: fitted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSort:
+    """A CTA that sorts a row. Args: threads: of it; items: of a thread; passes: over the keys, of four bits."""
+
+    threads: int
+    items: int
+    passes: int
+
+    @property
+    def instructions(self) -> float:
+        """Of an element, by whole warps."""
+        return (92 + self.passes * (19 + 70 / self.items)) * max(WARP / self.threads, 1.0)
+
+    def smem_bytes(self, item_bytes: int) -> float:
+        """That shared memory moves for an element, with its index of 8 bytes [B]."""
+        return 49 + self.passes * (3.2 * (item_bytes + 8) + 250 / self.items)
+
+    @property
+    def cycles(self) -> float:
+        """Until a lone CTA is done."""
+        return 2180 + 303 * self.items + self.passes * (690 + 54 * self.items)
+
+    def waves(self, rows: int, gpu: Gpu) -> float:
+        """CTAs, in units of those that run at a time; registers are as ptxas gives them, within 10 %."""
+        resident = gpu.device.registers_per_sm / ((45 + 5 * self.items) * max(self.threads, WARP))
+        return max(rows / (min(resident, gpu.device.max_ctas_per_sm) * gpu.sms), 1.0)
+
+
+def sort(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`sort`: a copy of the input, and its kernels."""
+    source, (values, indices) = operation.inputs[0], operation.outputs[:2]
+    row, rows = rows_of(operation)
+    first = copied(source, values, gpu)
+    if row <= SMALL_SORT:
+        numbers = replace(indices, shape=(row,), strides=(1,))
+        kernels = [first, gpu.kernel("arange", (), (numbers,)), iterate("copy", (numbers,), indices, gpu)]
+        kernels.append(copied(source, values, gpu))
+        stable = bool(operation.arguments.get("stable"))
+        return [*kernels, sorted_rows((values, indices), row, rows, gpu, stable=stable)] if row > 1 else kernels
+    if rows == 1:
+        return [first, gpu.kernel("fill_indices", (), (indices,)), memset(), *radix_sorted(source, gpu)]
+    pairs, keys = scratch(indices, 0), scratch(source, 1)
+    moved = [] if source.strides[operation.arguments.get("dim", -1)] == 1 else [iterate("copy", (source,), keys, gpu)]
+    return [
+        first,
+        *moved,
+        gpu.kernel("fill_index_and_segment", (), (pairs,)),
+        memset(),
+        *radix_sorted(keys if moved else source, gpu),
+        memset(),
+        *radix_sorted(pairs, gpu, bits=(rows - 1).bit_length(), carried_bytes=0),
+        gpu.kernel(
+            "sort_postprocess",
+            (source, pairs),
+            (values, indices),
+            instructions=SCATTERED * source.elements,
+            chain=3,
+            overlap=SERIAL,
+        ),
+    ]
+
+
+def other_sort(operation: Operation) -> str:
+    """Which sorts have no price, in words; empty: it has one."""
+    row, rows = rows_of(operation)
+    return "of 128 and more rows of over 4,096 elements" if row > SMALL_SORT and rows >= MANY_ROWS else ""
+
+
+def rows_of(operation: Operation) -> tuple[int, int]:
+    """Elements that are ordered together, and how often."""
+    source = operation.inputs[0]
+    row = source.shape[operation.arguments.get("dim", -1)] if source.shape else 1
+    return row, source.elements // max(row, 1)
+
+
+def sorted_rows(pairs: tuple[Operand, ...], row: int, rows: int, gpu: Gpu, *, stable: bool = False) -> PricedKernel:
+    """`bitonicSortKVInPlace` of up to 32 elements, unless equal ones keep their order, else `radixSortKVInPlace`."""
+    if row <= WARP and not stable:
+        waits = BITONIC_S + rows * BITONIC_ROW_S / gpu.sms
+        return gpu.kernel("bitonic_sort", pairs[:1], pairs, latency_s=waits)
+    item_bytes, device = pairs[0].item_bytes, gpu.device
+    threads, items = ROW_SORTS[min(longest for longest in ROW_SORTS if row <= longest)]
+    sorting = RowSort(threads=threads, items=items, passes=2 * item_bytes)
+    elements = rows * threads * items
+    smem_bytes_per_s = device.sms * device.smem_bytes_per_cycle * device.boost_clock_hz
+    waits = gpu.cycles_s(sorting.cycles) * sorting.waves(rows, gpu)
+    moves = CONFLICTS * elements * sorting.smem_bytes(item_bytes) / smem_bytes_per_s
+    issued = elements * sorting.instructions
+    latency_s = hypot(waits, moves)
+    return gpu.kernel("radix_sort_rows", pairs, pairs, instructions=issued, latency_s=latency_s, overlap=SERIAL)
+
+
+def radix_sorted(keys: Operand, gpu: Gpu, *, bits: int = 0, carried_bytes: int = 8) -> list[PricedKernel]:
+    """Kernels of cub's radix sort: eight bits of the keys a pass, a memset before each.
+
+    Args:
+        bits: that are sorted by, 0: all of the keys'; carried_bytes: that go with a key [B].
+    """
+    passes = ceil((bits or keys.item_bytes * 8) / RADIX_BITS)
+    issued = COUNTED_BITS * passes * keys.elements
+    kernels = [
+        memset(),
+        gpu.kernel("radix_histogram", (keys,), (), instructions=issued, chain=10, overlap=SERIAL),
+        gpu.kernel("radix_sums", (), (), chain=3),
+    ]
+    moved_s = keys.elements * (keys.item_bytes + carried_bytes) / PAIRS_BYTES_PER_S
+    for _ in range(passes):
+        waits = PASS_S + min(keys.elements / KEYS_PER_S, LOOK_BACK_S) + moved_s
+        kernels += [memset(), gpu.kernel("radix_sort", (keys,), (keys,), latency_s=waits)]
+    return kernels

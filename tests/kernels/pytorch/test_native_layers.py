@@ -1,0 +1,64 @@
+"""Layers that torch's native code makes of other operations, written out: the same numbers, and what they launch."""
+
+from pathlib import Path
+
+import pytest
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+
+if missing_package():
+    pytest.skip(str(missing_package()), allow_module_level=True)
+
+import torch
+from tilesight.kernels.pytorch.file import record_step
+from tilesight.kernels.pytorch.native_layers import encoder_layer, multi_head_attention
+
+WIDTH, HEADS, TOKENS = 32, 4, 6
+FILE = Path(__file__).with_name("steps.py")
+
+
+def drawn(*shape: int) -> torch.Tensor:
+    """Numbers in double precision, the same each time."""
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+@pytest.mark.parametrize("given", [1, 2, 3])
+@pytest.mark.parametrize("masked", [True, False])
+def test_attention_gives_the_numbers_of_torchs_native_code(given: int, masked: bool) -> None:
+    """Of itself, of pairs of keys and values, of three tensors; averaged weights; and with padding hidden."""
+    others = [drawn(2, TOKENS, WIDTH + 1)[..., 1:].contiguous() + number for number in range(given)]
+    query, key, value = others[0], others[min(1, given - 1)], others[-1]
+    weights = (drawn(3 * WIDTH, WIDTH), drawn(3 * WIDTH), drawn(WIDTH, WIDTH), drawn(WIDTH))
+    mask = torch.arange(TOKENS)[None] > torch.tensor([[3], [4]]) if masked else None
+    arguments = (query, key, value, WIDTH, HEADS, *weights, mask, True, True, 1 if masked else None)
+    for made, native in zip(
+        multi_head_attention(*arguments), torch._native_multi_head_attention(*arguments), strict=True
+    ):
+        assert made is not None
+        torch.testing.assert_close(made, native)
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("gelu", [True, False])
+def test_an_encoder_layer_gives_the_numbers_of_torchs_native_code(norm_first: bool, gelu: bool) -> None:
+    """Norms before and after, with GELU and ReLU, padding hidden."""
+    mask = torch.arange(TOKENS)[None] > torch.tensor([[3], [4]])
+    arguments = (
+        *(drawn(2, TOKENS, WIDTH), WIDTH, HEADS),
+        *(drawn(3 * WIDTH, WIDTH), drawn(3 * WIDTH), drawn(WIDTH, WIDTH), drawn(WIDTH), gelu, norm_first, 1e-5),
+        *(drawn(WIDTH), drawn(WIDTH), drawn(WIDTH), drawn(WIDTH)),
+        *(drawn(4 * WIDTH, WIDTH), drawn(4 * WIDTH), drawn(WIDTH, 4 * WIDTH), drawn(WIDTH), mask, 1),
+    )
+    torch.testing.assert_close(encoder_layer(*arguments), torch._transformer_encoder_layer_fwd(*arguments))
+
+
+def test_an_encoder_layer_is_recorded_part_by_part() -> None:
+    """As torch's native code launches it on an H200: fused attention, an activation with its product, sums in place."""
+    layer = [
+        *("addmm", "_scaled_dot_product_cudnn_attention", "addmm", "add_", "native_layer_norm"),
+        *("_addmm_activation", "addmm", "add_", "native_layer_norm"),
+    ]
+    for name, more in (("encode", []), ("infer", ["bmm"])):
+        made = record_step(f"{FILE}:{name}", load_device("h200"), "h200").step
+        launched = [operation.name for operation in made.operations]
+        assert launched[launched.index("addmm") :] == layer + more, name
