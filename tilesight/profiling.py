@@ -20,6 +20,7 @@ from .simulator.operations.gaps import QUEUES, Queue
 from .simulator.operations.gpu import as_profiled_s
 from .simulator.operations.priced import PricedKernel
 from .simulator.operations.profile import Profile, profile_of
+from .simulator.operations.stated import StatedPrice, parse_prices, unused_notes
 from .simulator.prediction.kernel_row import KernelRow, fastest_first
 from .simulator.store.store import usual_store
 
@@ -69,6 +70,7 @@ class Asked:
     Args:
         mode: `auto`, as the code has it, or `eager` or `compiled`; train: whether forward, backward and optimizer run.
         queue: `stream` or `graph`; settings: what-ifs of the device, `key=value`; options: of the recording.
+        prices: that are stated of operations.
     """
 
     mode: Mode = "auto"
@@ -76,6 +78,7 @@ class Asked:
     queue: Queue = "stream"
     settings: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    prices: Sequence[StatedPrice] = ()
 
 
 def profile(
@@ -86,6 +89,7 @@ def profile(
     train: bool = False,
     queue: Queue = "stream",
     indices: str = "",
+    prices: Mapping[str, str] | None = None,
     workers: int | None = 1,
     time_limit_s: float | None = LIMIT_S,
 ) -> Profile:
@@ -99,6 +103,8 @@ def profile(
         train: whether the backward pass of what it returns, and its optimizer, run too.
         queue: whether kernels are enqueued in a `stream`, or replayed in a CUDA `graph`.
         indices: `uniform` draws indices whose values nobody gives; else Triton kernels that follow them are refused.
+        prices: of operations that have none, by their names: a time, `{"mylib::op": "12us"}`, or a bandwidth at which
+            their bytes move, `{"all_reduce": "450GB/s"}`; they go before other prices.
         workers: processes that predict Triton kernels; 1: this one; None: one per core.
         time_limit_s: that the prediction of each may take once it is compiled; None: as long as it likes [s].
 
@@ -122,9 +128,18 @@ def profile(
             raise ValueError(f"{function}: takes no arguments here: `inputs()` of its file makes what it is given")
         if isinstance(device, Device):
             raise ValueError(f"device = {shown(device)}: name it, or its file, for a function that is in a file")
-    asked = Asked(mode=mode, train=train, queue=queue, options={"indices": indices})
+    stated = parse_prices(_texts(prices or {}))
+    asked = Asked(mode=mode, train=train, queue=queue, options={"indices": indices}, prices=stated)
     step = recorded(function, gpu, name, asked) if isinstance(function, str) else live(function, arguments, gpu, asked)
     return profiled(step, gpu, name, asked, Predicting(limit_s=time_limit_s, workers=workers), subject)
+
+
+def _texts(prices: Mapping[str, str]) -> Mapping[str, str]:
+    """The prices. Raises: ValueError: a name or a price is no text (one line)."""
+    for name, price in prices.items():
+        if not (isinstance(name, str) and isinstance(price, str)):
+            raise ValueError(f"prices = {{{name!r}: {price!r}}}: must be texts, e.g. {{'mylib::op': '12us'}}")
+    return prices
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -179,17 +194,25 @@ def profiled(
 ) -> Profile:
     """Price a recorded step. Args: device, name: that it was recorded for; subject: its name, for people."""
     simulated = simulated_kernels(step, device, name, predicting)
-    priced = prices(step.step, device, simulated)
-    return profile_of(step.step, priced, device, name, subject=subject, queue=asked.queue)
+    priced = prices(step.step, device, simulated, asked.prices)
+    noted = replace(step.step, notes=(*step.step.notes, *unused_notes(asked.prices, step.step)))
+    return profile_of(noted, priced, device, name, subject=subject, queue=asked.queue)
 
 
 def prices(
-    step: "RecordedStep", device: Device, simulated: Mapping[int, PricedKernel | str]
+    step: "RecordedStep",
+    device: Device,
+    simulated: Mapping[int, PricedKernel | str],
+    stated: Sequence[StatedPrice] = (),
 ) -> tuple[tuple[PricedKernel, ...], ...]:
-    """Of each operation its kernels, in order. Args: simulated: Triton kernels by number of the operation."""
+    """Of each operation its kernels, in order.
+
+    Args:
+        simulated: Triton kernels by number of the operation; stated: prices that go before.
+    """
     from .simulator.operations.price import price_step
 
-    return price_step(step, device, simulated)
+    return price_step(step, device, simulated, stated)
 
 
 def simulated_kernels(

@@ -4,7 +4,7 @@ Each family of operations has a price of its own in `families`; whatever belongs
 least time that its bytes take, and a reason, and stands outside every total.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ..device.device import Device
 from .families.attention import attention, attention_backward
@@ -25,6 +25,7 @@ from .families.sorting import other_sort, sort
 from .gpu import Gpu
 from .operation import Operation, RecordedStep
 from .priced import PricedKernel
+from .stated import WAITS, StatedPrice, is_collective, stated_kernel
 
 Price = Callable[[Operation, Gpu], list[PricedKernel]]
 
@@ -85,7 +86,10 @@ PRICES: Mapping[str, Price] = {
 
 
 def price_step(
-    step: RecordedStep, device: Device, simulated: Mapping[int, PricedKernel | str]
+    step: RecordedStep,
+    device: Device,
+    simulated: Mapping[int, PricedKernel | str],
+    stated: Sequence[StatedPrice] = (),
 ) -> tuple[tuple[PricedKernel, ...], ...]:
     """The kernels of each operation of a step, in order.
 
@@ -96,30 +100,45 @@ def price_step(
         device: whose rates count.
         simulated: number of a Triton operation in `step.operations` -> its kernel, from machine code; or why there is
             none, in one line.
+        stated: prices that go before all others.
     """
     gpu = Gpu(device)
-    return tuple(
-        (_triton(operation, simulated[number], gpu),) if operation.kind == "triton" else price(operation, gpu)
-        for number, operation in enumerate(step.operations)
-    )
+
+    def kernels(number: int, operation: Operation) -> tuple[PricedKernel, ...]:
+        if kernel := stated_kernel(operation, stated, gpu):
+            return (kernel,)
+        if operation.kind == "triton":
+            return (_triton(operation, simulated[number], gpu),)
+        return price(operation, gpu)
+
+    return tuple(kernels(number, operation) for number, operation in enumerate(step.operations))
 
 
 def price(operation: Operation, gpu: Gpu) -> tuple[PricedKernel, ...]:
     """The kernels of one operation of torch; one that is refused where it has no price."""
-    if not any(operand.elements for operand in (*operation.inputs, *operation.outputs)):
+    waits = is_collective(operation) and operation.name.endswith(WAITS)
+    if waits or not any(operand.elements for operand in (*operation.inputs, *operation.outputs)):
         return ()
     name = operation.name.strip("_")
     if reason := _against(name, operation):
         return (refused(operation, gpu, reason),)
     family = foreach if name.startswith("foreach_") or operation.name in OPTIMIZERS else PRICES.get(name)
     if family is None:
-        return (
-            refused(operation, gpu, f"torch's operation {operation.name} has no price; its bytes are a lower bound"),
-        )
+        return (refused(operation, gpu, _unknown(operation)),)
     try:
         return tuple(family(operation, gpu))
     except (LookupError, ValueError, ZeroDivisionError):
         return (refused(operation, gpu, f"{operation.name} with operands of these shapes has no price"),)
+
+
+def _unknown(operation: Operation) -> str:
+    """Why an operation of a name that nobody knows has no price."""
+    name = operation.name
+    if is_collective(operation):
+        return f"a collective of several GPUs; --price {name}=450GB/s states its bandwidth"
+    if "::" in name:
+        return f"an operation of others than torch; --price {name}=12us states its time"
+    return f"torch's operation {name} has no price; its bytes are a lower bound"
 
 
 def _against(name: str, operation: Operation) -> str:

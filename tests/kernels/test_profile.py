@@ -117,6 +117,8 @@ def test_what_a_loaded_function_raises_is_one_line() -> None:
         ({"queue": "heap"}, "queue = 'heap': must be one of stream, graph"),
         ({"indices": "zeros"}, "indices = 'zeros': must be one of uniform"),
         ({"device": "h20"}, "device 'h20' is unknown"),
+        ({"prices": {"op": "12"}}, "op=12: must be a time such as 12us, or a bandwidth such as 450GB/s, above 0"),
+        ({"prices": {"op": 12e-6}}, r"prices = {'op': 1.2e-05}: must be texts, e.g. {'mylib::op': '12us'}"),
     ],
 )
 def test_settings_that_are_none_are_one_line(arguments: dict[str, Any], said: str) -> None:
@@ -154,6 +156,46 @@ def test_launches_of_like_layers_are_one_question() -> None:
     first = movable(call(7, 9))
     assert first == movable(call(8, 3)) == replace(call(0, 1))
     assert movable(call(7, 7)) != first
+
+
+COLLECTIVE = """
+import torch
+import torch.distributed as dist
+from torch.distributed._functional_collectives import all_reduce
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+library = torch.library.Library("tests_of_prices", "DEF")
+library.define("op(Tensor x) -> Tensor")
+library.impl("op", torch.empty_like, "CompositeExplicitAutograd")
+
+
+def inputs():
+    dist.init_process_group("fake", rank=0, world_size=8, store=FakeStore())
+    return torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+
+
+def step(x):
+    return all_reduce(torch.ops.tests_of_prices.op(x), "sum", dist.group.WORLD) + 1
+"""
+
+
+def test_custom_operations_and_collectives_take_what_is_stated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a price they are named, with how to state it; 33.6 MB at 450 GB/s take 74.6 us; unused ones are told."""
+    file = tmp_path / "shared.py"
+    file.write_text(COLLECTIVE, encoding="utf-8")
+    ask = ["profile", f"{file}:step", "--device", "h100"]
+    assert main(ask) == 1
+    assert "--price tests_of_prices::op=12us" in " ".join(capsys.readouterr().out.split())
+    stated = ["--price", "all_reduce=450GB/s", "--price", "tests_of_prices::op=12us", "--price", "other=1us"]
+    assert main([*ask, *stated, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    times = [row["time_s"] for row in told["rows"] if row["source"] == "stated"]
+    assert times == pytest.approx([12e-6, 2 * 4096**2 / 450e9])
+    assert [note for note in told["notes"] if "other=1us is not used" in note]
+    assert main([*ask, "--price", "op=12"]) == 2
+    assert "--price op=12: must be a time such as 12us" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(find_spec("transformers") is not None, reason="transformers is installed")

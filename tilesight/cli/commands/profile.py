@@ -77,6 +77,15 @@ def profile(
             one_of("uniform"),
         ),
     ] = None,
+    price: Annotated[
+        list[str] | None,
+        option(
+            "--price",
+            "What an operation takes that has no price: a time, or a bandwidth (mylib::op=12us, all_reduce=450GB/s); "
+            "repeatable.",
+            "NAME=TIME|BANDWIDTH",
+        ),
+    ] = None,
     time_limit: TimeLimit = None,
     workers: Workers = None,
     partial: Partial = False,
@@ -111,10 +120,16 @@ def profile(
     from ...profiling import Asked, Predicting
     from ...simulator.display import render
     from ...simulator.operations.chrome_trace import chrome_trace
+    from ...simulator.operations.stated import parse_prices, split_prices
     from ...simulator.report.operations.beside import devices_text, fusing_text, profiles_json, profiles_rows
     from ...simulator.report.operations.text import short_text
 
+    try:
+        prices = parse_prices(split_prices(price or ()))
+    except ValueError as error:
+        raise BadInput(f"--price {error}") from None
     asked = Asked(
+        prices=prices,
         train=train,
         queue="graph" if graph else "stream",
         settings=tuple(set_ or ()),
