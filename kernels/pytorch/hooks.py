@@ -14,6 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.driver import driver
 
@@ -124,6 +125,9 @@ def _answer(stack: ExitStack, device: Device, properties: Any, notes: dict[str, 
     replace(stack, "torch:Generator", GeneratorOnCpu)
     # Numbers of the device are printed as what `item` gives.
     replace(stack, "torch._subclasses.fake_tensor:FakeTensor.__format__", _formatted, is_new=True)
+    # A build without cuDNN, or without its GPU, answers for other libraries.
+    replace(stack, "torch._C:_select_conv_backend", lambda *_, **__: None)
+    replace(stack, "torch._C:_conv_determine_backend_memory_format", _convolved_as)
     # A CUDA build would make a tensor for real, so that its autograd finds a device.
     replace(stack, "torch._subclasses.fake_tensor:init_gpu_context", lambda *_: None)
     # Modules of fake tensors could not be moved: something refers to these weakly.
@@ -192,6 +196,12 @@ class _OnCpu(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = {name: torch.device("cpu") if name == "device" else value for name, value in (kwargs or {}).items()}
         return function(*args, **options)
+
+
+def _convolved_as(source: torch.Tensor, weights: torch.Tensor, _: None) -> torch.memory_format:
+    """The layout of a convolution's results: cuDNN has channels last where either operand has them."""
+    formats = {suggest_memory_format(tensor) for tensor in (source, weights)} - {torch.contiguous_format}
+    return formats.pop() if formats and source.dtype != torch.float64 else torch.contiguous_format
 
 
 def _formatted(tensor: torch.Tensor, text: str) -> str:
