@@ -15,6 +15,8 @@ from torch._guards import TracingContext
 from .device_guard import lacking
 
 ATEN = torch.ops.aten
+WHOLE = frozenset({"_fused_rms_norm", "silu_backward", "mish_backward"})
+"""torch's names of operations that are not to be taken apart, though all builds can."""
 BUILT_FOR_GPU = "aten::_fused_rms_norm"
 
 

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .attention import backend_of
+from .attention import Asked, backend_of
+from .fused import WHOLE
 
 ATEN = torch.ops.aten
 WARP_ROWS = 1024
@@ -42,7 +43,7 @@ def multi_head_attention(
     batch, tokens, _ = query.shape
     if query is key is value and mask is None and not need_weights and width // heads % 8 == 0:
         split = query.view(batch, -1, heads, width // heads).transpose(1, 2)
-        if backend_of(torch.cuda.get_device_capability(), split, split, split, None, False)[0] != "math":
+        if backend_of(torch.cuda.get_device_capability(), split, split, split, Asked())[0] != "math":
             parts = functional.linear(query, qkv_weight, qkv_bias).chunk(3, -1)
             q, k, v = (part.view(batch, -1, heads, width // heads).transpose(1, 2) for part in parts)
             mixed = functional.scaled_dot_product_attention(q, k, v)
@@ -133,5 +134,7 @@ def parts_of(function: Any) -> Callable[..., Any] | None:
         return None
     if written := LAYERS.get(function._opname):
         return written
+    if function._opname in WHOLE:
+        return None
     composed = torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "CompositeImplicitAutograd")
     return function.decompose if composed else None
