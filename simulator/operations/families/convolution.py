@@ -1,42 +1,61 @@
-"""Convolutions: cuDNN's implicit matrix products in NHWC, with transposes before and after where tensors are NCHW."""
+"""Convolutions: torch's choice of a layout, the products that cuDNN makes in it, and the bias.
+
+Operands lie by channels (NCHW), or with the channels of a pixel together (NHWC) where the input or the weights do;
+torch copies those that do not. A window of one pixel is a plain matrix product in either. Others are implicit products
+in NHWC, before and after which cuDNN turns what is in NCHW.
+"""
 
 from dataclasses import replace
 from math import prod
 
-from ..gpu import SERIAL, Gpu, memset, scratch
+from ..gpu import Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .depthwise import added, depthwise, depthwise_backward, is_depthwise
-from .issue_slots import REORDERED, REORDERED_WEIGHTS
-from .matmul import Product, Tiles, multiplied
+from .elementwise import copied
+from .implicit_product import (
+    CHANNELS,
+    Implicit,
+    at_fraction,
+    by_tiles,
+    made,
+    of_strided_weights,
+    of_weights,
+    padded_channels,
+    with_copies,
+)
+from .matmul import ALIGNMENT_BYTES, Product, multiplied
 from .reductions import reduced
 
-TILES: Tiles = tuple((tall, wide) for tall in (64, 128, 256) for wide in (64, 128) if wide <= tall)
-"""Tiles of cuDNN's implicit products, by their names."""
-GUESSED = "an implicit matrix product is assumed; cuDNN may choose another algorithm"
-SHORT = 32
-"""Pixels of a plane that is turned slowly, such as those of weights."""
-CHANNELS = 8
-"""Channels are padded to a multiple of these; fewer are turned slowly, and multiplied by an old kernel."""
+LARGE_WINDOW = 16
+"""Taps from which fewer than eight channels are left to an old kernel: 4 are not, 49 and 256 are; it reaches
+FEW_CHANNELS_FRACTION of the tensor peak. Kind: measured, 64 and 1,024 filters of three channels on one H100."""
+FEW_CHANNELS_FRACTION = 0.14
+UNALIGNED_FRACTION = 0.175
+"""Of the tensor peak, windows of one where planes are no multiples of 16 bytes. Kind: measured, 32 times 1,024 channels
+of 196 pixels and 256 channels on one H100."""
 
 
 def convolution(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Kernels of `convolution` and `cudnn_convolution`, forward; the bias is added by one of torch's."""
     if is_depthwise(operation):
         return depthwise(operation, gpu)
-    source, weights, *bias = operation.inputs
-    output = operation.outputs[0]
-    groups = int(operation.arguments.get("groups", 1))
-    product = Product(
-        batch=groups,
-        m=output.elements // output.shape[1],
-        n=output.shape[1] // groups,
-        k=_padded(weights.shape[1]) * prod(weights.shape[2:]),
-        dtype=_multiplied_as(source),
-        few_channels=weights.shape[1] < CHANNELS,
-    )
-    kernels, (source, weights) = _turned((source, weights), gpu)
-    kernels += _product(product, (source, weights), output, gpu)
+    output, bias = operation.outputs[0], operation.inputs[2:]
+    together, kernels, (source, weights) = _laid_out(operation.inputs[:2], operation.inputs[:2], gpu)
+    if _is_plain(operation, source, weights, output):
+        kernels += _plain(source, weights, output, gpu, together=together)
+    else:
+        product = Implicit(
+            groups=_groups(operation),
+            rows=output.elements // output.shape[1],
+            columns=weights.shape[0] // _groups(operation),
+            channels=padded_channels(weights.shape[1]),
+            taps=prod(weights.shape[2:]),
+            dtype=_multiplied_as(source),
+        )
+        is_old = _is_left_to_old(weights)
+        run = at_fraction(product, FEW_CHANNELS_FRACTION, gpu) if is_old else by_tiles(product, gpu)
+        kernels += with_copies(product, run, (source, weights), output, gpu, together=together)
     kernels += [added(output, channels, gpu) for channels in bias]
     return kernels
 
@@ -45,30 +64,26 @@ def convolution_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Gradients of the input, the weights and the bias, as far as they are wanted (`output_mask`)."""
     if is_depthwise(operation):
         return depthwise_backward(operation, gpu)
-    gradient, source, weights = operation.inputs[:3]
-    groups = int(operation.arguments.get("groups", 1))
     wanted = list(operation.arguments.get("output_mask", (True, True, False)))
     outputs = iter(operation.outputs)
-    window, pixels = prod(weights.shape[2:]), gradient.elements // gradient.shape[1]
-    made = gradient.shape[1] // groups
-    kernels, (turned, *others) = _turned((gradient, source, weights), gpu)
-    if wanted[0]:
-        product = Product(
-            batch=groups,
-            m=source.elements // source.shape[1],
-            n=_padded(weights.shape[1]),
-            k=made * window,
-            dtype=_multiplied_as(source),
-        )
-        kernels += _product(product, (turned, others[1]), next(outputs), gpu)
-    if wanted[1]:
-        columns = _padded(weights.shape[1]) * window
-        product = Product(batch=groups, m=made, n=columns, k=pixels, dtype=_multiplied_as(source))
-        kernels += _product(product, (turned, others[0]), next(outputs), gpu)
+    together, kernels, (gradient, source, weights) = _laid_out(operation.inputs[:3], operation.inputs[1:3], gpu)
+    is_plain = _is_plain(operation, source, weights, gradient)
+    if wanted[0] and is_plain:
+        kernels += _plain(gradient, weights, next(outputs), gpu, together=together)
+    elif wanted[0]:
+        kernels += _input_gradient(operation, gradient, source, weights, next(outputs), gpu, together=together)
+    if wanted[1] and is_plain:
+        kernels += _plain_weights(gradient, source, next(outputs), gpu, together=together)
+    elif wanted[1]:
+        kernels += _weights_gradient(operation, gradient, source, weights, next(outputs), gpu, together=together)
     if wanted[2]:
         axes = tuple(axis for axis in range(len(gradient.shape)) if axis != 1)
         kernels += reduced(gradient, (next(outputs),), axes, gpu, is_sum=True)
     return kernels
+
+
+def _groups(operation: Operation) -> int:
+    return int(operation.arguments.get("groups", 1))
 
 
 def _multiplied_as(source: Operand) -> str:
@@ -76,42 +91,135 @@ def _multiplied_as(source: Operand) -> str:
     return "tf32" if source.dtype == "float32" else source.dtype
 
 
-def _padded(channels: int) -> int:
-    return -(-channels // CHANNELS) * CHANNELS if channels > 1 else 1
+def _is_left_to_old(weights: Operand) -> bool:
+    return weights.shape[1] < CHANNELS and prod(weights.shape[2:]) >= LARGE_WINDOW
 
 
-def _turned(operands: tuple[Operand, ...], gpu: Gpu) -> tuple[list[PricedKernel], list[Operand]]:
-    """Operands with the channels of an element together, and the kernels that turn them."""
-    kernels, turned = [], []
+def _is_plain(operation: Operation, source: Operand, weights: Operand, result: Operand) -> bool:
+    """Whether each pixel is multiplied on its own: a window of one, at every pixel."""
+    return prod(weights.shape[2:]) == 1 == _groups(operation) and source.shape[2:] == result.shape[2:]
+
+
+def _stride(source: Operand, gradient: Operand) -> int:
+    """Pixels of the input for each of the result."""
+    return max(round(prod(source.shape[2:]) / prod(gradient.shape[2:])), 1)
+
+
+def _input_gradient(
+    operation: Operation,
+    gradient: Operand,
+    source: Operand,
+    weights: Operand,
+    output: Operand,
+    gpu: Gpu,
+    *,
+    together: bool,
+) -> list[PricedKernel]:
+    product = Implicit(
+        groups=_groups(operation),
+        rows=source.elements // source.shape[1],
+        columns=padded_channels(weights.shape[1]),
+        channels=gradient.shape[1] // _groups(operation),
+        taps=max(prod(weights.shape[2:]) / _stride(source, gradient), 1.0),
+        dtype=_multiplied_as(source),
+    )
+    run = by_tiles(product, gpu)
+    if _stride(source, gradient) > 1:
+        run = replace(run, before="Memset")
+    return with_copies(product, run, (weights, gradient), output, gpu, together=together)
+
+
+def _weights_gradient(
+    operation: Operation,
+    gradient: Operand,
+    source: Operand,
+    weights: Operand,
+    output: Operand,
+    gpu: Gpu,
+    *,
+    together: bool,
+) -> list[PricedKernel]:
+    product = Implicit(
+        groups=_groups(operation),
+        rows=gradient.shape[1] // _groups(operation),
+        columns=padded_channels(weights.shape[1]) * prod(weights.shape[2:]),
+        channels=gradient.elements // gradient.shape[1],
+        taps=1,
+        dtype=_multiplied_as(source),
+    )
+    if _is_left_to_old(weights):
+        run = at_fraction(product, FEW_CHANNELS_FRACTION, gpu)
+    else:
+        run = (of_strided_weights if _stride(source, gradient) > 1 else of_weights)(product, gpu)
+    return with_copies(product, run, (source, gradient), output, gpu, together=together)
+
+
+def _plain(source: Operand, weights: Operand, output: Operand, gpu: Gpu, *, together: bool) -> list[PricedKernel]:
+    """The product of a window of one, or the gradient of its input: of all pixels, or of each image's by channels."""
+    plane = prod(source.shape[2:])
+    rows = source.shape[0] * plane if together else output.shape[1]
+    columns = output.shape[1] if together else plane
+    sizes = (1 if together else source.shape[0], rows, columns, source.shape[1])
+    return _multiplied(sizes, (source, weights), output, gpu, together=together)
+
+
+def _plain_weights(
+    gradient: Operand, source: Operand, output: Operand, gpu: Gpu, *, together: bool
+) -> list[PricedKernel]:
+    """The gradient of its weights; by channels, each image's, and their sum."""
+    images, plane = source.shape[0], prod(source.shape[2:])
+    sides = (gradient.shape[1], source.shape[1])
+    if together:
+        return _multiplied((1, *sides, images * plane), (gradient, source), output, gpu, together=True)
+    apart = scratch(output, 0, shape=(images, *output.shape), dtype="float32")
+    kernels = _multiplied((images, *sides, plane), (gradient, source), apart, gpu, together=False)
+    return [*kernels, gpu.kernel("reduce_wgrad_nchw_helper", (apart,), (output,), chain=2)]
+
+
+def _multiplied(
+    sizes: tuple[int, int, int, int], operands: tuple[Operand, Operand], output: Operand, gpu: Gpu, *, together: bool
+) -> list[PricedKernel]:
+    """A matrix product. Args: sizes: batch, m, n and k."""
+    lines = [prod(operand.shape[1:2] if together else operand.shape[2:]) for operand in operands]
+    dtype, (batch, m, n, k) = _multiplied_as(operands[0]), sizes
+    if any(line > 1 and line * operands[0].item_bytes % ALIGNMENT_BYTES for line in lines):
+        product = Implicit(groups=batch, rows=m, columns=n, channels=k, taps=1, dtype=dtype)
+        return made(product, at_fraction(product, UNALIGNED_FRACTION, gpu), operands, output, gpu)
+    return multiplied(Product(batch=batch, m=m, n=n, k=k, dtype=dtype), operands, (output,), gpu)
+
+
+def _laid_out(
+    operands: tuple[Operand, ...], deciding: tuple[Operand, ...], gpu: Gpu
+) -> tuple[bool, list[PricedKernel], list[Operand]]:
+    """Whether channels lie together, torch's copies of operands that lie otherwise, and the operands after these."""
+    together = any(map(_has_channels_together, deciding))
+    kernels, laid = [], []
     for operand in operands:
-        if not _channels_last(operand):
-            batch, channels, *plane = operand.shape
-            made = scratch(operand, 0, shape=(batch, _padded(channels), *plane))
-            if channels < CHANNELS:
-                kernels.append(memset(made.bytes, gpu))
-            kernels.append(_reordered("nchw_to_nhwc", operand, made, gpu))
-            operand = made
-        turned.append(operand)
-    return kernels, turned
+        strides = _strides(operand.shape, together=together)
+        pairs = zip(operand.shape, operand.strides, strides, strict=True)
+        if any(size > 1 and stride != wanted for size, stride, wanted in pairs):
+            target = scratch(operand, 1, shape=operand.shape, strides=strides)
+            kernels.append(copied(operand, target, gpu))
+            operand = target
+        laid.append(operand)
+    return together, kernels, laid
 
 
-def _product(product: Product, operands: tuple[Operand, ...], output: Operand, gpu: Gpu) -> list[PricedKernel]:
-    """The implicit product, and the kernel that turns its output where its channels are apart."""
-    turns = not _channels_last(output)
-    made = scratch(output, 0) if turns else output
-    kernels = [
-        replace(kernel, note=kernel.note or GUESSED)
-        for kernel in multiplied(product, operands, (made,), gpu, name="convolution", tiles=TILES)
-    ]
-    return [*kernels, _reordered("nhwc_to_nchw", made, output, gpu)] if turns else kernels
+def _has_channels_together(operand: Operand) -> bool:
+    """Whether torch takes strides for those of channels together (`is_channels_last_strides`); never of lines."""
+    rank, least = len(operand.shape), 0
+    if rank < 4 or not operand.strides[1]:
+        return False
+    for axis in (1, *range(rank - 1, 1, -1), 0):
+        if operand.strides[axis] < least or (axis == 0 and least == operand.strides[1]):
+            return False
+        least = operand.strides[axis] * operand.shape[axis]
+    return True
 
 
-def _channels_last(operand: Operand) -> bool:
-    """Whether the channels of an element lie together."""
-    return operand.shape[1] == 1 or prod(operand.shape[2:]) == 1 or operand.strides[1] == 1
-
-
-def _reordered(name: str, source: Operand, target: Operand, gpu: Gpu) -> PricedKernel:
-    slow = prod(source.shape[2:]) < SHORT or source.shape[1] < CHANNELS
-    issued = (REORDERED_WEIGHTS if slow else REORDERED) * target.elements
-    return gpu.kernel(name, (source,), (target,), instructions=issued, chain=4, overlap=SERIAL)
+def _strides(shape: tuple[int, ...], *, together: bool) -> tuple[int, ...]:
+    channels, *plane = shape[1:]
+    inner = tuple(prod(plane[axis + 1 :]) for axis in range(len(plane)))
+    if together:
+        return (channels * prod(plane), 1, *(channels * stride for stride in inner))
+    return (channels * prod(plane), prod(plane), *inner)

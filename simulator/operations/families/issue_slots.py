@@ -44,7 +44,8 @@ NORM_WEIGHTS_BACKWARD = 46.0
 BATCH_NORM = 70.0
 """Of products with factors of channels, in group and batch norms."""
 REORDERED = 50.0
-"""Of cuDNN's transposes between NCHW and NHWC; of weights, REORDERED_WEIGHTS."""
-REORDERED_WEIGHTS = 175.0
+"""Of cuDNN's transposes between NCHW and NHWC; PADDED: of its copies to a multiple of channels, for each element that
+is written."""
+PADDED = 68.0
 TRIANGLE = 80.0
 """Of `triu_tril_kernel`."""

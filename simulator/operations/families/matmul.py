@@ -55,9 +55,6 @@ ALIGNMENT_BYTES = 16
 DEEP_K = 8192
 """K of a product that is split; SHORT_K of one of up to eight rows. Kind: measured, names of kernels on one H100."""
 SHORT_K = 2048
-FEW_CHANNELS_FRACTION = 0.13
-"""Of the tensor peak that convolutions of fewer than eight channels reach. Kind: measured, three channels on one
-H100."""
 RATES = {"bfloat16": "fp16", "float16": "fp16", "tf32": "tf32", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
 
 
@@ -78,7 +75,6 @@ class Product:
     k: int
     dtype: str
     aligned: bool = True
-    few_channels: bool = False
 
 
 def matmul(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -131,15 +127,11 @@ def multiplied(
     reads: tuple[Operand, ...],
     writes: tuple[Operand, ...],
     gpu: Gpu,
-    *,
-    name: str = "gemm",
-    tiles: Tiles = TILES,
 ) -> list[PricedKernel]:
     """The kernels of a product: a memset where tiles are handed out one by one, the product, a sum of splits."""
-    text = f"{name} {product.m}x{product.n}x{product.k}" + (f" x{product.batch}" if product.batch > 1 else "")
+    text = f"gemm {product.m}x{product.n}x{product.k}" + (f" x{product.batch}" if product.batch > 1 else "")
     rate, note = _rate(product, gpu)
-    if _takes_small_tiles(product):
-        tiles = UNALIGNED_TILES
+    tiles = UNALIGNED_TILES if _takes_small_tiles(product) else TILES
     time, ctas = _fastest(product, rate, gpu, tiles)
     splits = 1
     long, short = max(product.m, product.n), min(product.m, product.n)
@@ -148,7 +140,7 @@ def multiplied(
         tile, splits = (64, min(64, max(8, 1 << (short - 1).bit_length()))), gpu.sms // few
         time = _tile_s(tile, ceil(product.k / splits), product, rate, gpu)
     kernels = []
-    handed_out = ctas > 2 * gpu.sms and product.aligned and not product.few_channels and product.dtype in RATES
+    handed_out = ctas > 2 * gpu.sms and product.aligned and product.dtype in RATES
     if handed_out and gpu.device.compute_capability == "9.0":
         kernels.append(memset())
     kernels.append(
@@ -176,8 +168,6 @@ def _rate(product: Product, gpu: Gpu) -> tuple[float, str]:
     if product.dtype in RATES:
         kind = RATES[product.dtype]
         peak = max(getattr(device, f"{unit}_{kind}_flop_per_cycle") for unit in ("mma", "wgmma", "tcgen05"))
-        if peak and product.few_channels:
-            return FEW_CHANNELS_FRACTION * peak * device.tensor_clock_hz, "fewer than eight channels"
         if peak and product.aligned:
             return peak * device.tensor_clock_hz, ""
         if peak:

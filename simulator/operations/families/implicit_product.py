@@ -1,0 +1,234 @@
+"""Products that cuDNN makes of a convolution without writing it out as a matrix: operands in, kernels out.
+
+Pixels by channels of the result are cut into tiles, as in `matmul`. But channels of each tap of the window are padded
+to whole steps; tiles of pixels that have no neighbour along the channels are loaded by one CTA each; and a CTA that
+ends a tile begins the next with nothing loaded. Constants were read off convolutions of bf16 on one H100, 20 shapes of
+64 to 1,280 channels and 7 to 3,000 pixels a line: every second one of `conv` in `docs/lab/torch_operations.py`.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, prod
+
+from ..gpu import SERIAL, Gpu, memset, scratch
+from ..operation import Operand
+from ..priced import PricedKernel
+from .issue_slots import PADDED, REORDERED
+from .matmul import RATES, STREAM_FRACTION, TILED
+
+Tile = tuple[int, int]
+TILES: tuple[Tile, ...] = ((128, 64), (256, 64), (128, 128), (256, 128))
+"""Pixels by channels of a tile: names of kernels. WEIGHTS_TILES: of gradients of weights, channels by channels of taps.
+"""
+WEIGHTS_TILES: tuple[Tile, ...] = ((64, 64), (128, 64), (128, 128))
+NEARLY = 1.06
+"""Of the least time, at which the largest tile is taken."""
+STEP_BYTES = 128
+"""Of channels that are loaded at a time."""
+RATE_FRACTION = 0.95
+"""Of the tensor peak. Kind: fitted; so are all that follow."""
+L2_FRACTION = 0.92
+"""Of L2's bandwidth."""
+TILE_S = 1.2e-6
+"""Of each tile [s], and ELEMENT_S more for each of its elements [s]: loads begin, results are written."""
+ELEMENT_S = 0.7e-6 / 128**2
+START_S = 1.3e-6
+"""From the kernel's begin to its first operands [s]."""
+SEGMENTED_DEPTH = 4096
+"""Products along so many channels and taps are cut into equal segments where they fill between one wave and two."""
+PREPARED_S = 2.0e-6
+"""A kernel that prepares the workspace of segments [s]; 1 to 3 us, but up to 20 before gradients in NHWC."""
+SUMMED_S = 9e-6
+"""Until CTAs have added up their parts of a gradient of weights [s]; SUMMED_APART_S: a kernel that does so [s], from
+SUMMED_PIXELS on: 50,176 have none, 100,352 do."""
+SUMMED_APART_S = 4.5e-6
+SUMMED_PIXELS = 1 << 16
+STRIDED_FRACTION = 0.19
+"""Of the tensor peak, where an old kernel makes gradients of weights of a window that strides, and STRIDED_SUMMED_S: a
+kernel that adds up its parts [s]. Kind: measured, 96 to 192 channels."""
+STRIDED_SUMMED_S = 1.2e-6
+CHANNELS = 8
+"""Channels are padded to a multiple of these."""
+TURNED = 32
+"""Channels by pixels of a plane that are turned at a time: fewer take as long."""
+GUESSED = "an implicit matrix product is assumed; cuDNN may choose another algorithm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implicit:
+    """A product of a convolution.
+
+    Args:
+        groups: products beside each other.
+        rows, columns: pixels and channels of a result; of a gradient of weights, its channels, and channels of taps.
+        channels, taps: that are summed: `channels` for each of `taps`; of a gradient of weights pixels.
+        dtype: of products, as in `RATES`.
+    """
+
+    groups: int
+    rows: int
+    columns: int
+    channels: int
+    taps: float
+    dtype: str
+
+    def __str__(self) -> str:
+        batch = f" x{self.groups}" if self.groups > 1 else ""
+        return f"convolution {self.rows}x{self.columns}x{round(self.channels * self.taps)}{batch}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """How a product runs.
+
+    Args:
+        time_s: that the tensor cores, or loads of their operands, take [s]; start_s: before and after these [s].
+        before: a kernel that prepares it: `Memset`, `init_device_workspace`; empty: none.
+        summed_s: that a kernel of its own takes to add up parts [s]; zero: none does.
+    """
+
+    time_s: float
+    start_s: float = START_S
+    before: str = ""
+    summed_s: float = 0.0
+
+
+def by_tiles(product: Implicit, gpu: Gpu) -> Run:
+    """Result or gradient of the input, by the largest of the fastest tiles."""
+    step = STEP_BYTES // _item_bytes(product.dtype)
+    depth = ceil(product.channels / step) * step * product.taps
+    runs = []
+    for tile in TILES:
+        ctas = _ctas(product, tile)
+        is_segmented = gpu.sms < ctas < 2 * gpu.sms and depth >= SEGMENTED_DEPTH
+        waves = ctas / gpu.sms if is_segmented else ceil(ctas / gpu.sms)
+        handed_out = ctas > 2 * gpu.sms and gpu.device.compute_capability == "9.0"
+        before = "init_device_workspace" if is_segmented else "Memset" if handed_out else ""
+        runs.append(Run(time_s=waves * _tile_s(product, tile, depth, gpu), before=before))
+    least = min(run.time_s for run in runs)
+    return next(run for run in reversed(runs) if run.time_s <= NEARLY * least)
+
+
+def of_weights(product: Implicit, gpu: Gpu) -> Run:
+    """The gradient of the weights: pixels are cut into parts, until all SMs are busy."""
+    runs = []
+    for tile in WEIGHTS_TILES:
+        ctas = _ctas(product, tile)
+        parts = max(gpu.sms // ctas, 1)
+        waves = max(ctas * parts / gpu.sms, 1.0)
+        time_s = waves * _tile_s(product, tile, product.channels * product.taps / parts, gpu)
+        is_summed_apart = parts > 1 and product.channels >= SUMMED_PIXELS
+        run = Run(
+            time_s=time_s,
+            start_s=START_S + (SUMMED_S if parts > 1 and not is_summed_apart else 0.0),
+            before="init_device_workspace",
+            summed_s=SUMMED_APART_S if is_summed_apart else 0.0,
+        )
+        runs.append(run)
+    return min(runs, key=lambda run: run.time_s)
+
+
+def at_fraction(product: Implicit, fraction: float, gpu: Gpu) -> Run:
+    """By an old kernel that reaches a fraction of the tensor peak."""
+    flop = 2.0 * product.groups * product.rows * product.columns * product.channels * product.taps
+    return Run(time_s=flop / (fraction * gpu.sms * _peak(product, gpu)))
+
+
+def of_strided_weights(product: Implicit, gpu: Gpu) -> Run:
+    """The gradient of the weights of a window that strides."""
+    run = at_fraction(product, STRIDED_FRACTION, gpu)
+    return replace(run, before="Memset", summed_s=STRIDED_SUMMED_S)
+
+
+def made(product: Implicit, run: Run, operands: tuple[Operand, ...], result: Operand, gpu: Gpu) -> list[PricedKernel]:
+    """The kernels of a product of operands in NHWC."""
+    kernels = []
+    if run.before:
+        prepared = gpu.kernel(run.before, (), (), latency_s=PREPARED_S)
+        kernels.append(memset() if run.before == "Memset" else prepared)
+    most = round(product.groups * max(product.rows, product.columns) * product.channels * product.taps)
+    reads = [replace(x, shape=(most,), strides=(1,)) if x.elements > most else x for x in operands]
+    kernels.append(
+        gpu.kernel(
+            str(product),
+            reads,
+            (result,),
+            source="matmul",
+            tensor_s=run.time_s,
+            start_s=run.start_s,
+            hbm_fraction=STREAM_FRACTION,
+            overlap=TILED,
+            note=GUESSED,
+        )
+    )
+    if run.summed_s:
+        kernels.append(gpu.kernel("split_k", (), (result,), source="matmul", latency_s=run.summed_s))
+    return kernels
+
+
+def with_copies(
+    product: Implicit, run: Run, operands: tuple[Operand, ...], output: Operand, gpu: Gpu, *, together: bool
+) -> list[PricedKernel]:
+    """The same of operands and a result in either layout: all are turned or padded.
+
+    Args:
+        together: whether they have the channels of a pixel together.
+    """
+    kernels, reads = [], []
+    for operand in operands:
+        padded = padded_channels(operand.shape[1])
+        turns = not together and _turns(operand)
+        read = operand
+        if turns or padded > operand.shape[1]:
+            read = scratch(operand, 0, shape=(operand.shape[0], padded, *operand.shape[2:]))
+        if padded > operand.shape[1]:
+            kernels.append(memset(read.bytes, gpu))
+        if turns:
+            kernels.append(_turned("nchw_to_nhwc", operand, read, gpu))
+        elif read is not operand:
+            kernels.append(gpu.kernel("pad", (operand,), (read,), instructions=PADDED * read.elements, chain=4))
+        reads.append(read)
+    if together or not _turns(output):
+        return [*kernels, *made(product, run, tuple(reads), output, gpu)]
+    result = scratch(output, 0)
+    kernels += made(product, run, tuple(reads), result, gpu)
+    return [*kernels, _turned("nhwc_to_nchw", result, output, gpu)]
+
+
+def padded_channels(channels: int) -> int:
+    """Channels that are multiplied; one alone stays alone."""
+    return ceil(channels / CHANNELS) * CHANNELS if channels > 1 else 1
+
+
+def _turns(operand: Operand) -> bool:
+    """Whether both layouts differ for a shape."""
+    return operand.shape[1] > 1 < prod(operand.shape[2:])
+
+
+def _turned(name: str, source: Operand, target: Operand, gpu: Gpu) -> PricedKernel:
+    batch, channels, *plane = source.shape
+    elements = batch * prod(ceil(size / TURNED) * TURNED for size in (channels, prod(plane)))
+    return gpu.kernel(name, (source,), (target,), instructions=REORDERED * elements, chain=4, overlap=SERIAL)
+
+
+def _ctas(product: Implicit, tile: Tile) -> int:
+    return product.groups * ceil(product.rows / tile[0]) * ceil(product.columns / tile[1])
+
+
+def _tile_s(product: Implicit, tile: Tile, depth: float, gpu: Gpu) -> float:
+    """A tile's FLOP, or its operands from L2, of which neighbours share halves [s]."""
+    tall, wide = tile
+    rows = tall / min(ceil(product.columns / wide), 2)
+    columns = wide / min(ceil(product.rows / tall), 2)
+    sent = (rows + columns) * depth * _item_bytes(product.dtype) / (gpu.device.l2_bytes_per_s / gpu.sms)
+    multiplied = 2.0 * tall * wide * depth / _peak(product, gpu)
+    return max(multiplied / RATE_FRACTION, sent / L2_FRACTION) + TILE_S + ELEMENT_S * tall * wide
+
+
+def _item_bytes(dtype: str) -> int:
+    return {"fp8": 1, "fp16": 2}.get(RATES[dtype], 4)
+
+
+def _peak(product: Implicit, gpu: Gpu) -> float:
+    """FLOP/s of an SM's tensor cores."""
+    units = (f"{unit}_{RATES[product.dtype]}_flop_per_cycle" for unit in ("mma", "wgmma", "tcgen05"))
+    return max(getattr(gpu.device, unit) for unit in units) * gpu.device.tensor_clock_hz
