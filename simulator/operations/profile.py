@@ -17,7 +17,7 @@ from .operation import Operation, RecordedStep
 from .priced import PricedKernel
 from .unlucky.checklist import hints_of
 from .unlucky.hint import Hint
-from .workspaces import workspace_bytes
+from .workspaces import peak_bytes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -86,8 +86,8 @@ class Profile:
         subject: the step's name, for people; device: its name; mode: `eager` or `compiled`.
         stream, graph: how its kernels follow each other, enqueued one by one or in a CUDA graph; queue: which of both
             the rows' starts are of.
-        peak_bytes: most memory that tensors take at a time, and workspaces of products; parameter_bytes: of these
-            parameters and buffers; hbm_bytes: that the device has [B].
+        peak_bytes: most memory that tensors take at a time, copies of convolutions and workspaces of products;
+            parameter_bytes: of these parameters and buffers; hbm_bytes: that the device has [B].
         notes: of the recording, one line each; hints: what is unlucky, what costs most first.
         ended: what the step raised after its last kernel, in one line; empty: it ran to its end.
     """
@@ -258,7 +258,7 @@ def profile_of(
         stream=streamed,
         graph=graphed,
         queue=queue,
-        peak_bytes=step.peak_bytes + workspace_bytes(step.operations, device),
+        peak_bytes=peak_bytes(step, device),
         parameter_bytes=step.parameter_bytes,
         hbm_bytes=device.hbm_bytes,
         notes=step.notes,

@@ -1,4 +1,4 @@
-"""Memory that products keep beside tensors: the library's workspaces, which torch's allocator counts.
+"""Memory beside tensors, which torch's allocator counts: workspaces of products, and copies that convolutions make.
 
 Each thread that multiplies has one, from its first product on: that of the code, and that of autograd's engine.
 Source: `parseChosenWorkspaceSize` in ATen/cuda/CublasHandlePool.cpp, torch 2.11 to 2.13; kind: measured as well, peaks
@@ -8,7 +8,8 @@ of 60 functions on one H100 (torch 2.11): 32, 33, 64 and 65 MiB beside what tens
 from collections.abc import Iterable
 
 from ..device.device import Device
-from .operation import Operation
+from .families.convolution import held_bytes
+from .operation import Operation, RecordedStep
 
 HOPPER_BYTES = 32 << 20
 """From compute capability 9.0 on [B]; of older GPUs OLDER_BYTES."""
@@ -16,6 +17,16 @@ OLDER_BYTES = (8 << 20) + (128 << 10)
 FUSED_BYTES = 1 << 20
 """Of products that add a bias, beside it [B]."""
 PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm", "linear", "mv", "addmv", "_scaled_mm"})
+
+
+CONVOLUTIONS = frozenset({"convolution", "cudnn_convolution", "convolution_backward"})
+
+
+def peak_bytes(step: RecordedStep, device: Device) -> int:
+    """Most memory that a step takes at a time [B]."""
+    convolved = [operation for operation in step.operations if operation.name in CONVOLUTIONS]
+    most = max((operation.live_bytes + held_bytes(operation) for operation in convolved), default=0)
+    return max(step.peak_bytes, most) + workspace_bytes(step.operations, device)
 
 
 def workspace_bytes(operations: Iterable[Operation], device: Device) -> int:

@@ -18,6 +18,7 @@ from .implicit_product import (
     Implicit,
     at_fraction,
     by_tiles,
+    copies_bytes,
     made,
     of_strided_weights,
     of_weights,
@@ -80,6 +81,22 @@ def convolution_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         axes = tuple(axis for axis in range(len(gradient.shape)) if axis != 1)
         kernels += reduced(gradient, (next(outputs),), axes, gpu, is_sum=True)
     return kernels
+
+
+def held_bytes(operation: Operation) -> int:
+    """What a convolution or its gradient holds beside its tensors while it runs: copies in the other layout [B]."""
+    if is_depthwise(operation):
+        return 0
+    source, weights = operation.inputs[1:3] if "backward" in operation.name else operation.inputs[:2]
+    result = operation.inputs[0] if "backward" in operation.name else operation.outputs[0]
+    if _is_plain(operation, source, weights, result):
+        return 0
+    together = any(map(_has_channels_together, (source, weights)))
+    products = [((source, weights), result)]
+    if "backward" in operation.name:
+        wanted = operation.arguments.get("output_mask", (True, True, False))
+        products = [((weights, result), source)] * wanted[0] + [((source, result), weights)] * wanted[1]
+    return max((copies_bytes(*product, together=together) for product in products), default=0)
 
 
 def _groups(operation: Operation) -> int:

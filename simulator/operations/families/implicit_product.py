@@ -175,14 +175,10 @@ def with_copies(
     """
     kernels, reads = [], []
     for operand in operands:
-        padded = padded_channels(operand.shape[1])
-        turns = not together and _turns(operand)
-        read = operand
-        if turns or padded > operand.shape[1]:
-            read = scratch(operand, 0, shape=(operand.shape[0], padded, *operand.shape[2:]))
-        if padded > operand.shape[1]:
+        read = _copy_of(operand, together=together)
+        if read.shape != operand.shape:
             kernels.append(memset(read.bytes, gpu))
-        if turns:
+        if read is not operand and not together and _turns(operand):
             kernels.append(_turned("nchw_to_nhwc", operand, read, gpu))
         elif read is not operand:
             kernels.append(gpu.kernel("pad", (operand,), (read,), instructions=PADDED * read.elements, chain=4))
@@ -194,9 +190,24 @@ def with_copies(
     return [*kernels, _turned("nhwc_to_nchw", result, output, gpu)]
 
 
+def copies_bytes(operands: tuple[Operand, ...], output: Operand, *, together: bool) -> int:
+    """Of the copies of operands and result that are alive while a product is made [B]."""
+    copies = [_copy_of(operand, together=together) for operand in operands]
+    turned = 0 if together or not _turns(output) else output.bytes
+    return turned + sum(copy.bytes for copy, operand in zip(copies, operands, strict=True) if copy is not operand)
+
+
 def padded_channels(channels: int) -> int:
     """Channels that are multiplied; one alone stays alone."""
     return ceil(channels / CHANNELS) * CHANNELS if channels > 1 else 1
+
+
+def _copy_of(operand: Operand, *, together: bool) -> Operand:
+    """What is multiplied in place of an operand: itself, or a copy that is turned or padded."""
+    padded = padded_channels(operand.shape[1])
+    if padded == operand.shape[1] and (together or not _turns(operand)):
+        return operand
+    return scratch(operand, 0, shape=(operand.shape[0], padded, *operand.shape[2:]))
 
 
 def _turns(operand: Operand) -> bool:
