@@ -143,6 +143,29 @@ def test_attention_takes_the_back_end_of_the_target() -> None:
     assert [backend_of((9, 0), *one, Asked(dropout=drops))[0] for drops in (False, True)] == ["cudnn", "flash"]
 
 
+def test_convolutions_have_the_layouts_of_cudnn() -> None:
+    """Channels together where the input or the weights have them, but never float64; so have both gradients."""
+
+    def layouts(*formats: torch.memory_format, dtype: torch.dtype = torch.bfloat16) -> set[bool]:
+        shapes = zip(((2, 16, 8, 8), (32, 16, 3, 3)), formats, strict=True)
+        given = [torch.empty(shape, dtype=dtype, device="meta").to(memory_format=order) for shape, order in shapes]
+
+        def gradients(x: torch.Tensor, weights: torch.Tensor) -> None:
+            made = F.conv2d(x, weights, padding=1)
+            torch.ops.aten.convolution_backward(
+                made, x, weights, None, [1] * 2, [1] * 2, [1] * 2, False, [0] * 2, 1, [True, True, False]
+            )
+
+        operations = record(gradients, given, device=H200).step.operations
+        assert [operation.name for operation in operations] == ["convolution", "convolution_backward"]
+        return {output.strides[1] == 1 for operation in operations for output in operation.outputs}
+
+    apart, together = torch.contiguous_format, torch.channels_last
+    assert layouts(apart, apart) == {False}
+    assert layouts(together, apart) == layouts(apart, together) == {True}
+    assert layouts(together, together, dtype=torch.float64) == {False}
+
+
 def test_an_rms_norm_is_one_kernel_as_on_a_gpu() -> None:
     """F.rms_norm is one operation, whatever torch was built for; with a weight of another type it is composed."""
 

@@ -1,11 +1,12 @@
 """No price beats its device: bytes at the peak of HBM, FLOP at the peak of the tensor cores."""
 
+from dataclasses import replace
 from math import prod
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.torch_prices import kernels_of, operation, tensor, time_of
+from support.torch_prices import channels_last, kernels_of, operation, tensor, time_of
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.operations.families.elementwise import coalesced
 from tilesight.simulator.operations.families.foreach import CHUNK, MOST_CHUNKS, launches
@@ -39,6 +40,32 @@ def test_products_do_their_flop(device: Device, batch: int, m: int, n: int, k: i
     work = operation("bmm", (left, right), (output,))
     peak = device.fastest_flop_per_cycle("bf16") * device.sms * device.tensor_boost_clock_hz
     assert time_of(device, work) >= max(2.0 * batch * m * n * k / peak, least_s(device, work))
+
+
+@given(
+    st.sampled_from(DEVICES),
+    st.booleans(),
+    st.tuples(st.integers(1, 16), *[st.sampled_from([3, 4, 12, 64, 80, 320])] * 2, st.integers(4, 96)),
+    st.sampled_from([(1, 1), (1, 2), (3, 1), (3, 2), (7, 2)]),
+)
+def test_convolutions_do_their_flop(
+    device: Device, together: bool, shape: tuple[int, int, int, int], window: tuple[int, int]
+) -> None:
+    """Forward and each gradient, in either layout: products of what lies inside of the input, and their bytes."""
+    (batch, channels, filters, side), (size, stride) = shape, window
+    made = (side - 1) // stride + 1
+    source, weights = tensor(1, batch, channels, side, side), tensor(2, filters, channels, size, size)
+    output = tensor(3, batch, filters, made, made)
+    if together:
+        source, weights, output = map(channels_last, (source, weights, output))
+    forward = operation("convolution", (source, weights), (output,))
+    gradients = replace(source, storage=4), replace(weights, storage=5)
+    backward = operation("convolution_backward", (output, source, weights), gradients)
+    inside = sum(0 <= at * stride + tap - size // 2 < side for at in range(made) for tap in range(size))
+    flop = 2.0 * batch * channels * filters * inside**2
+    peak = device.fastest_flop_per_cycle("bf16") * device.sms * device.tensor_boost_clock_hz
+    assert time_of(device, forward) >= max(flop / peak, least_s(device, forward) if size >= stride else 0.0)
+    assert time_of(device, backward) >= 2 * flop / peak
 
 
 @given(
