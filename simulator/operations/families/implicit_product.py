@@ -244,4 +244,4 @@ def _item_bytes(dtype: str) -> int:
 def _peak(product: Implicit, gpu: Gpu) -> float:
     """FLOP/s of an SM's tensor cores."""
     units = (f"{unit}_{RATES[product.dtype]}_flop_per_cycle" for unit in ("mma", "wgmma", "tcgen05"))
-    return max(getattr(gpu.device, unit) for unit in units) * gpu.device.tensor_clock_hz
+    return gpu.device.tensor_clock_hz * max(float(getattr(gpu.device, unit)) for unit in units)
