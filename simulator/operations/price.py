@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from ..device.device import Device
 from .families.attention import attention, attention_backward
 from .families.composed import logsumexp, loss_of_elements, loss_of_logits
-from .families.convolution import convolution, convolution_backward
-from .families.depthwise import other_kernel
+from .families.convolutions.dense import convolution, convolution_backward
+from .families.convolutions.depthwise import other_kernel
 from .families.elementwise import drawn, elementwise
 from .families.foreach import OPTIMIZERS, foreach
 from .families.grouped import grouped

@@ -46,12 +46,6 @@ def transposed(operand: Operand) -> Operand:
     return replace(operand, shape=operand.shape[::-1], strides=operand.strides[::-1])
 
 
-def channels_last(images: Operand) -> Operand:
-    """The same with the channels of a pixel together."""
-    channels, height, width = images.shape[1:]
-    return replace(images, strides=(channels * height * width, 1, channels * width, channels))
-
-
 def operation(name: str, inputs: tuple[Operand, ...], outputs: tuple[Operand, ...], **arguments: object) -> Operation:
     """An operation of torch."""
     return Operation(kind="torch", name=name, inputs=inputs, outputs=outputs, arguments=arguments)

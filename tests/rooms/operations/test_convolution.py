@@ -10,7 +10,7 @@ from statistics import mean
 import pytest
 from support.torch_prices import channels_last, kernels_of, operation, script, tensor
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.operations.families.convolution import held_bytes
+from tilesight.simulator.operations.families.convolutions.dense import held_bytes
 from tilesight.simulator.operations.operation import Operation, RecordedStep
 from tilesight.simulator.operations.workspaces import peak_bytes
 
@@ -40,13 +40,9 @@ def convolved(name: str) -> Operation:
     batch, channels, filters, side, size, stride = (int(number or 3) for number in match.groups()[3:])
     made = (side - 1) // stride + 1 if size > stride or size == 1 else side // stride
     axes = 1 if is_line else 2
-    source, weights, output = (
-        tensor(1, batch, channels, *[side] * axes),
-        tensor(2, filters, channels, *[size] * axes),
-        tensor(3, batch, filters, *[made] * axes),
-    )
-    if layout == "nhwc":
-        source, weights, output = map(channels_last, (source, weights, output))
+    shapes = (batch, channels, *[side] * axes), (filters, channels, *[size] * axes), (batch, filters, *[made] * axes)
+    laid = channels_last if layout == "nhwc" else tensor
+    source, weights, output = (laid(number, *shape) for number, shape in enumerate(shapes))
     if not is_backward:
         return operation("convolution", (source, weights), (output,))
     gradients = replace(source, storage=4), replace(weights, storage=5)
@@ -82,11 +78,12 @@ def test_convolutions_take_as_long_as_on_an_h100(is_read_off: bool) -> None:
 
 def test_operands_in_both_layouts_are_copied_by_torch() -> None:
     """Weights in NCHW beside an input in NHWC: as many kernels of cuDNN's as in NHWC, and one of torch's before."""
-    source, weights, output = tensor(1, 8, 64, 32, 32), tensor(2, 64, 64, 3, 3), tensor(3, 8, 64, 32, 32)
-    together = tuple(map(channels_last, (source, weights, output)))
-    alike = [kernel.name for kernel in kernels_of(H100, operation("convolution", together[:2], together[2:]))]
-    mixed = operation("convolution", (together[0], weights), together[2:])
-    assert [kernel.name for kernel in kernels_of(H100, mixed)] == ["elementwise", *alike]
+    source, output = (channels_last(number, 8, 64, 32, 32) for number in (1, 2))
+    alike, mixed = (
+        operation("convolution", (source, laid(3, 64, 64, 3, 3)), (output,)) for laid in (channels_last, tensor)
+    )
+    names = [kernel.name for kernel in kernels_of(H100, alike)]
+    assert [kernel.name for kernel in kernels_of(H100, mixed)] == ["elementwise", *names]
 
 
 def test_copies_in_the_other_layout_count_while_they_are_alive() -> None:

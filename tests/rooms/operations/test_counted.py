@@ -5,7 +5,8 @@ from math import prod
 import pytest
 from support.torch_prices import channels_last, kernels_of, operation, script, tensor
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.operations.families import depthwise, ordering
+from tilesight.simulator.operations.families import ordering
+from tilesight.simulator.operations.families.convolutions import depthwise
 from tilesight.simulator.operations.families.movement import HEADS
 from tilesight.simulator.operations.families.sorting import ROW_SORTS, RowSort
 from tilesight.simulator.operations.operation import Operation

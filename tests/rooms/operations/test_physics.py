@@ -54,10 +54,9 @@ def test_convolutions_do_their_flop(
     """Forward and each gradient, in either layout: products of what lies inside of the input, and their bytes."""
     (batch, channels, filters, side), (size, stride) = shape, window
     made = (side - 1) // stride + 1
-    source, weights = tensor(1, batch, channels, side, side), tensor(2, filters, channels, size, size)
-    output = tensor(3, batch, filters, made, made)
-    if together:
-        source, weights, output = map(channels_last, (source, weights, output))
+    shapes = (batch, channels, side, side), (filters, channels, size, size), (batch, filters, made, made)
+    laid = channels_last if together else tensor
+    source, weights, output = (laid(number, *shape) for number, shape in enumerate(shapes))
     forward = operation("convolution", (source, weights), (output,))
     gradients = replace(source, storage=4), replace(weights, storage=5)
     backward = operation("convolution_backward", (output, source, weights), gradients)

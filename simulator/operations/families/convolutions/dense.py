@@ -8,11 +8,13 @@ in NHWC, before and after which cuDNN turns what is in NCHW.
 from dataclasses import replace
 from math import prod
 
-from ..gpu import Gpu, scratch
-from ..operation import Operand, Operation
-from ..priced import PricedKernel
-from .depthwise import added, depthwise, depthwise_backward, is_depthwise
-from .elementwise import copied
+from ...gpu import Gpu, scratch
+from ...operation import Operand, Operation
+from ...priced import PricedKernel
+from ..elementwise import copied
+from ..matmul import ALIGNMENT_BYTES, Product, multiplied
+from ..reductions import reduced
+from .depthwise import added, depthwise, depthwise_backward, is_channels_last, is_depthwise
 from .implicit_product import (
     CHANNELS,
     Implicit,
@@ -25,8 +27,6 @@ from .implicit_product import (
     padded_channels,
     with_copies,
 )
-from .matmul import ALIGNMENT_BYTES, Product, multiplied
-from .reductions import reduced
 
 LARGE_WINDOW = 16
 """Taps from which fewer than eight channels are left to an old kernel: 4 are not, 49 and 256 are; it reaches
@@ -91,7 +91,7 @@ def held_bytes(operation: Operation) -> int:
     result = operation.inputs[0] if "backward" in operation.name else operation.outputs[0]
     if _is_plain(operation, source, weights, result):
         return 0
-    together = any(map(_has_channels_together, (source, weights)))
+    together = any(map(is_channels_last, (source, weights)))
     products = [((source, weights), result)]
     if "backward" in operation.name:
         wanted = operation.arguments.get("output_mask", (True, True, False))
@@ -209,7 +209,7 @@ def _laid_out(
     operands: tuple[Operand, ...], deciding: tuple[Operand, ...], gpu: Gpu
 ) -> tuple[bool, list[PricedKernel], list[Operand]]:
     """Whether channels lie together, torch's copies of operands that lie otherwise, and the operands after these."""
-    together = any(map(_has_channels_together, deciding))
+    together = any(map(is_channels_last, deciding))
     kernels, laid = [], []
     for operand in operands:
         strides = _strides(operand.shape, together=together)
@@ -220,18 +220,6 @@ def _laid_out(
             operand = target
         laid.append(operand)
     return together, kernels, laid
-
-
-def _has_channels_together(operand: Operand) -> bool:
-    """Whether torch takes strides for those of channels together (`is_channels_last_strides`); never of lines."""
-    rank, least = len(operand.shape), 0
-    if rank < 4 or not operand.strides[1]:
-        return False
-    for axis in (1, *range(rank - 1, 1, -1), 0):
-        if operand.strides[axis] < least or (axis == 0 and least == operand.strides[1]):
-            return False
-        least = operand.strides[axis] * operand.shape[axis]
-    return True
 
 
 def _strides(shape: tuple[int, ...], *, together: bool) -> tuple[int, ...]:

@@ -10,11 +10,11 @@ sizes that the compiler does not know.
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from ..gpu import SERIAL, Gpu, scratch
-from ..operation import Operand, Operation
-from ..priced import PricedKernel
-from .elementwise import iterate
-from .reductions import reduced
+from ...gpu import SERIAL, Gpu, scratch
+from ...operation import Operand, Operation
+from ...priced import PricedKernel
+from ..elementwise import iterate
+from ..reductions import reduced
 
 THREADS = 1024
 UNROLLED = (1, 3, 5)
@@ -136,8 +136,20 @@ def added(output: Operand, bias: Operand, gpu: Gpu) -> PricedKernel:
     return iterate("add", (output, replace(channels, strides=(1, *(0 for _ in output.shape[2:])))), output, gpu)
 
 
+def is_channels_last(operand: Operand) -> bool:
+    """Whether torch takes strides for those of channels together (`suggest_memory_format`); never of lines."""
+    rank, least = len(operand.shape), 0
+    if rank < 4 or not operand.strides[1]:
+        return False
+    for axis in (1, *range(rank - 1, 1, -1), 0):
+        if operand.strides[axis] < least or (axis == 0 and least == operand.strides[1]):
+            return False
+        least = operand.strides[axis] * max(operand.shape[axis], 1)
+    return True
+
+
 def _is_cudnn(source: Operand, weights: Operand) -> bool:
-    return len(source.shape) == 4 and (_is_channels_last(source) or _is_channels_last(weights))
+    return len(source.shape) == 4 and (is_channels_last(source) or is_channels_last(weights))
 
 
 def _walk(
@@ -171,13 +183,3 @@ def _is_unrolled(weights: Operand) -> bool:
 
 def _is_dilated(operation: Operation) -> bool:
     return any(step > 1 for step in operation.arguments.get("dilation", ()))
-
-
-def _is_channels_last(operand: Operand) -> bool:
-    """As `suggest_memory_format` sees it."""
-    least = 0
-    for axis in (1, 3, 2, 0):
-        if operand.strides[axis] < least or (axis == 0 and least == operand.strides[1]):
-            return False
-        least = operand.strides[axis] * max(operand.shape[axis], 1)
-    return True

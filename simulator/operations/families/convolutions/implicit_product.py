@@ -9,11 +9,11 @@ ends a tile begins the next with nothing loaded. Constants were read off convolu
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from ..gpu import SERIAL, Gpu, memset, scratch
-from ..operation import Operand
-from ..priced import PricedKernel
-from .issue_slots import PADDED, REORDERED
-from .matmul import RATES, STREAM_FRACTION, TILED
+from ...gpu import SERIAL, Gpu, memset, scratch
+from ...operation import Operand
+from ...priced import PricedKernel
+from ..issue_slots import PADDED, REORDERED
+from ..matmul import RATES, STREAM_FRACTION, TILED
 
 Tile = tuple[int, int]
 TILES: tuple[Tile, ...] = ((128, 64), (256, 64), (128, 128), (256, 128))

@@ -1,0 +1,1 @@
+"""Convolutions: cuDNN's products, torch's own depthwise kernels, and the copies that layouts cost."""
