@@ -1,9 +1,9 @@
 """Layer, RMS, group and batch norms: rows are loaded, agree on mean and deviation, and are written."""
 
-from math import prod
+from math import ceil, prod
 
 from ..gpu import SERIAL, Gpu
-from ..operation import Operation
+from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import contiguous, copied, iterate
 from .issue_slots import BATCH_NORM, NORM, NORM_BACKWARD, NORM_WEIGHTS_BACKWARD, RMS_NORM
@@ -84,11 +84,15 @@ def group_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 
 def batch_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`native_batch_norm` and its like: statistics where they are learnt, the product."""
+    """`native_batch_norm` and its like: statistics where they are learnt, and their update; the product."""
     training = operation.arguments.get("training", "no_training" not in operation.name)
-    source = operation.inputs[0]
+    source, moments = operation.inputs[0], operation.outputs[1:]
     if training:
-        first = [gpu.kernel("batch_statistics", (source,), operation.outputs[1:], chain=40, overlap=SERIAL)]
+        loads = _channel_loads(source, gpu)
+        first = [
+            gpu.kernel("batch_norm_collect_statistics", (source,), moments, chain=loads, overlap=SERIAL),
+            gpu.kernel("unrolled_elementwise", moments, operation.inputs[-2:], chain=2),
+        ]
     else:
         mean = operation.inputs[-1]
         first = [copied(mean, mean, gpu), iterate("rsqrt", (mean,), mean, gpu)]
@@ -96,19 +100,20 @@ def batch_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 
 def batch_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """Its gradient: sums over each channel, then the input's."""
-    operands, outputs = operation.inputs[:2], operation.outputs
-    return [
-        gpu.kernel("batch_norm_backward_sums", operands, outputs[1:], chain=40, overlap=SERIAL),
-        gpu.kernel(
-            "batch_norm_backward",
-            operands,
-            outputs[:1],
-            instructions=BATCH_NORM * operands[0].elements,
-            chain=8,
-            overlap=SERIAL,
-        ),
-    ]
+    """Its gradient: a CTA goes through its channel for the sums, and again for the input's."""
+    operands = operation.inputs[:2]
+    issued = BATCH_NORM * operands[0].elements
+    loads = 2 * _channel_loads(operands[0], gpu)
+    name = "batch_norm_backward"
+    return [gpu.kernel(name, operands, operation.outputs, instructions=issued, chain=loads, overlap=SERIAL)]
+
+
+def _channel_loads(source: Operand, gpu: Gpu) -> float:
+    """Latencies that a channel takes its CTA, a line of threads for each image (`getNumThreads`, Normalization.cuh)."""
+    images, channels, *plane = source.shape
+    threads = min(max(32, 1 << (prod(plane) - 1).bit_length()), MOMENT_THREADS)
+    turns = ceil(images / (MOMENT_THREADS // threads)) * ceil(prod(plane) / threads)
+    return MOMENT_LOADS * turns * max(channels / (4 * gpu.sms), 1.0)
 
 
 def _scaled(operation: Operation, gpu: Gpu, name: str) -> PricedKernel:
