@@ -3,7 +3,7 @@
 Each schedule runs in its fastest configuration of all that the options leave (`fastest`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from html import escape
@@ -255,16 +255,24 @@ def _from_tiles(points: Sequence[Point]) -> str:
 
 
 def memory_limit(problem: Problem, schedule: Schedule, config: Config, device: Device) -> Limit:
-    """Where device memory runs out as both lengths grow together: a binary search, as memory never shrinks.
+    """Where device memory runs out as both lengths grow together. Args: problem: everything but the lengths."""
+
+    def held_bytes(length: int) -> int:
+        return peak_memory_bytes(problem.but(seqlen_q=length, seqlen_k=length), schedule.name, config, device)
+
+    return longest(schedule.name, held_bytes, device)
+
+
+def longest(name: str, held_bytes: Callable[[int], int], device: Device) -> Limit:
+    """Where device memory runs out: a binary search, as memory never shrinks.
 
     Args:
-        problem: everything but the lengths.
+        name: of the schedule; held_bytes: most that is held at once at a length [B].
     """
 
     def fits(length: int) -> bool:
         try:
-            posed = problem.but(seqlen_q=length, seqlen_k=length)
-            return peak_memory_bytes(posed, schedule.name, config, device) <= device.hbm_bytes
+            return held_bytes(length) <= device.hbm_bytes
         except ValueError:  # a mask that goes with other lengths alone: memory is not what stops it
             return True
 
@@ -272,4 +280,4 @@ def memory_limit(problem: Problem, schedule: Schedule, config: Config, device: D
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    return Limit(schedule=schedule.name, longest_seqlen=low, out_of_memory_seqlen=high if high <= MAX_SEQLEN else None)
+    return Limit(schedule=name, longest_seqlen=low, out_of_memory_seqlen=high if high <= MAX_SEQLEN else None)

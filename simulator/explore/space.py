@@ -86,6 +86,11 @@ def options_taken(schedule: Schedule, chosen: Sequence[Schedule], fixed: Mapping
     return {name: values for name, values in fixed.items() if name in schedule.options}
 
 
+def options_of(some: Sequence[Schedule], chosen: Sequence[Schedule], fixed: Mapping[str, Given]) -> dict[str, Given]:
+    """Those of the fixed options that any of some schedules takes. Raises: ValueError: none of the chosen takes one."""
+    return {name: value for item in some for name, value in options_taken(item, chosen, fixed).items()}
+
+
 def configs_of(
     schedule: Schedule, chosen: Sequence[Schedule], fixed: Options, cost: str = "compiled"
 ) -> Iterator[Config]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from .. import units
 from ..display.render import Column, config_text, table, times, wrapped
 from ..explore.fastest import Point
-from ..explore.lengths import ESTIMATED, Scaling
+from ..explore.lengths import ESTIMATED, Limit, Scaling
 from ..schedules.registry import find_schedule
 
 DEVICES_SCHEMA = "tilesight.compare-devices/1"
@@ -147,14 +147,15 @@ def _devices_table(scalings: tuple[Scaling, ...], width: int, color: bool) -> st
 
 def limit_lines(scaling: Scaling) -> list[str]:
     """How long sequences can get before device memory runs out, one line a schedule."""
-    lines = []
-    for limit in scaling.limits:
-        if limit.out_of_memory_seqlen is None:
-            text = f"not up to N = {limit.longest_seqlen:,}, the longest allowed"
-        else:
-            text = f"from N = {limit.out_of_memory_seqlen:,} on"
-        lines.append(f"{limit.schedule:<{_names_width(scaling)}} {text}")
-    return lines
+    width = _names_width(scaling)
+    return [f"{limit.schedule:<{width}} {limit_text(limit)}" for limit in scaling.limits]
+
+
+def limit_text(limit: Limit) -> str:
+    """Where memory runs out, e.g. `from N = 65,536 on`."""
+    if limit.out_of_memory_seqlen is None:
+        return f"not up to N = {limit.longest_seqlen:,}, the longest allowed"
+    return f"from N = {limit.out_of_memory_seqlen:,} on"
 
 
 def _names_width(scaling: Scaling) -> int:

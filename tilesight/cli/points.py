@@ -11,7 +11,7 @@ from ..simulator.problems.problem import Problem
 from ..simulator.schedules.contract import Schedule
 from ..simulator.schedules.registry import all_options
 from .output import BadInput, bad_input
-from .shapes import FORWARD, LENGTHS, PASSES, ProblemOptions
+from .shapes import BOTH, FORWARD, LENGTHS, PASSES, ProblemOptions
 
 if TYPE_CHECKING:
     from ..validate.points.point import Point
@@ -120,7 +120,8 @@ def asked_points(
             if name not in runnable:
                 raise ValueError(f"schedule {name!r}: is not measured yet; those that are: {', '.join(runnable)}")
     if not names or "all" in (schedule or []):
-        names += [name for name in runnable if find_schedule(name).problem is PASSES[pass_] and name not in names]
+        kinds = list(PASSES.values()) if pass_ == BOTH else [PASSES[pass_]]
+        names += [name for name in runnable if find_schedule(name).problem in kinds and name not in names]
     names, left_out = able(names, device)
     for name, reason in left_out.items():
         if not names:

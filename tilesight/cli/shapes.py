@@ -2,9 +2,9 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.problems.attention_backward import AttentionBackwardProblem
@@ -28,13 +28,16 @@ PASSES: Mapping[str, type[Problem]] = MappingProxyType(
     {FORWARD: AttentionProblem, "backward": AttentionBackwardProblem}
 )
 """Value of --pass -> what is computed."""
+BOTH = "both"
+"""Value of --pass that asks for a training step: each pass by itself, and their sum."""
 PASS = Annotated[
     str | None,
     option(
         "--pass",
-        f"Attention itself, or its gradients.  [default: what --schedule computes, else {FORWARD}]",
-        "|".join(PASSES),
-        one_of(*PASSES),
+        "Attention itself, its gradients, or both: a training step."
+        f"  [default: what --schedule computes, else {FORWARD}]",
+        "|".join((*PASSES, BOTH)),
+        one_of(*PASSES, BOTH),
     ),
 ]
 KEYS = "lengths"
@@ -71,9 +74,39 @@ class ShapeOptions(Group):
         """The group of these values."""
         return cls(values)
 
+    def passes(self, names: Sequence[str] | None) -> "list[tuple[Self, list[str] | None]]":
+        """The options of each pass that is asked for, and the schedules of it: None where nobody names one.
+
+        Of both passes a schedule that is named brings one of the other pass that goes with it.
+
+        Raises:
+            BadInput: a schedule is not known, is of no pass, or none of the other pass goes with it.
+        """
+        if self.values["pass_"] != BOTH:
+            return [(self, list(names) if names else None)]
+        from ..simulator.explore.training import partners
+
+        with bad_input("schedule"):
+            of_pass = {kind: _named(names or [], kind) for kind in PASSES.values()}
+        listed = [name for named in of_pass.values() for name in named]
+        for name in names or []:
+            if name not in ("all", *listed):
+                raise BadInput(f"--schedule {name!r}: has no backward pass; leave out --pass {BOTH}")
+        for kind, other in zip(of_pass, reversed(of_pass), strict=True):
+            if of_pass[other] and not of_pass[kind]:
+                of_pass[kind] = partners(of_pass[other], kind)
+                if not of_pass[kind]:
+                    raise BadInput(
+                        f"--schedule {of_pass[other][0]!r}: no schedule of {kind.KIND} goes with it; name another"
+                    )
+        return [
+            (replace(self, values={**self.values, "pass_": asked}), of_pass[kind] or None)
+            for asked, kind in PASSES.items()
+        ]
+
     def schedules(self, names: Sequence[str] | None) -> list[str]:
         """The schedules that are named, or the default one of the pass."""
-        return list(names or [default_schedule(PASSES[self.values["pass_"] or FORWARD])])
+        return list(names or [default_schedule(PASSES.get(self.values["pass_"] or FORWARD, AttentionProblem))])
 
     def kind(self, schedules: Sequence[str]) -> type[Problem]:
         """The type of problem: that of the pass, or of the first of the schedules where no pass is named.
@@ -81,10 +114,12 @@ class ShapeOptions(Group):
         Raises:
             BadInput: there is no schedule of one of the names, or it computes the other pass.
         """
+        asked = self.values["pass_"]
+        if asked == BOTH:
+            raise BadInput(f"--pass {BOTH}: this command takes one pass: {' or '.join(PASSES)}")
+        kind = PASSES[asked] if asked else None
         from ..simulator.explore.space import schedules_named
 
-        asked = self.values["pass_"]
-        kind = PASSES[asked] if asked else None
         with bad_input("schedule"):
             named = schedules_named(schedules, kind)
         for item in named:
@@ -137,6 +172,14 @@ class ProblemOptions(ShapeOptions):
                 raise BadInput(f"--{KEYS}: has the length of all keys; of queries give --seqlen-q")
             both = 1
         return self.of_lengths(kind, both if seqlen_q is None else seqlen_q, both if seqlen_k is None else seqlen_k)
+
+
+def _named(names: Sequence[str], kind: type[Problem]) -> list[str]:
+    """Those of the schedules that solve a type of problem. Raises: ValueError: there is none of a name."""
+    from ..simulator.explore.space import schedules_named
+
+    named = schedules_named(names, kind) if names else []
+    return [item.name for item in named if item.problem is kind]
 
 
 def _annotation(item: Field) -> Any:

@@ -11,6 +11,7 @@ from ...simulator.schedules.registry import all_options
 from ..compiled import compiles, source_of_costs
 from ..configs import ConfigOptions
 from ..given import given as typed_options
+from ..given import refuse_unread
 from ..groups import spread
 from ..limit import SimulationLimit, limit_of
 from ..model.options import ModelOptions
@@ -27,7 +28,7 @@ from ..output import (
     text_width,
 )
 from ..parse import each_once, flag, option
-from ..shapes import ShapeOptions, refuse_unread_shape
+from ..shapes import BOTH, ShapeOptions, refuse_unread_shape
 
 if TYPE_CHECKING:
     from ...simulator.explore.lengths import Scaling
@@ -59,49 +60,69 @@ def compare(
     check_outputs(csv=csv, plot=plot)
     lengths, devices = _lengths(seqlens), machine.build()
     one_device(devices, plot=plot)
-    schedules = schedule or ["all"]
-    solved = problem.kind(schedules)
-    shape, of_model = model.fill(problem, solved, typed_options(context))
-    asked = shape.of_lengths(solved, lengths[0], lengths[0])
-    chosen: dict[str, Any] = {**config.chosen()}
+    parts = problem.passes(schedule or ["all"])
+    if len(parts) > 1:
+        refuse_unread(typed_options(context), ["--plot"], f"with --pass {BOTH}: each is of one pass")
     processes = workers_given(workers)
     from ...simulator.display import render
     from ...simulator.explore.fastest import plan
     from ...simulator.explore.lengths import compare as compare_schedules
-    from ...simulator.explore.space import schedules_named
+    from ...simulator.explore.space import options_of, schedules_named
+    from ...simulator.explore.training_lengths import along_lengths
     from ...simulator.report.lengths import compare_dict, compare_rows, compare_text
+    from ...simulator.report.training import step_scaling_text, step_scalings_dict
     from ...simulator.store.pipelines import answers
 
+    posed = []
+    for part, names in parts:
+        schedules = names or ["all"]
+        solved = part.kind(schedules)
+        shape, of_model = model.fill(part, solved, typed_options(context))
+        asked = shape.of_lengths(solved, lengths[0], lengths[0])
+        with bad_input("schedule"):
+            posed.append((asked, schedules, schedules_named(schedules, type(asked)), (*of_model, *machine.notes())))
+    every = [item for _, _, named, _ in posed for item in named]
     with bad_input("schedule", *all_options()):
-        named = schedules_named(schedules, type(asked))
-        refuse_unread_shape(typed_options(context), named)
-        plan(asked, schedules, chosen, compiles=compiles({}))
-    outlined = any(item.outlined and item.why_not(asked) is None for item in named)
-    scalings = []
-    for name, device in devices.items():
-        compile_ = source_of_costs(asked, device, {}, "compiled", workers=processes)[0] if outlined else None
-        counted = f"simulations for {name}" if len(devices) > 1 else "simulations"
-        with answers(announce_compiler), progress(counted) as tick:
-            scaling = compare_schedules(
-                asked,
-                lengths,
-                schedule=schedules,
-                device=device,
-                l2=machine.l2,
-                overhead=machine.overhead,
-                resources_of=compile_,
-                workers=processes,
-                progress=tick,
-                time_limit_s=limit_of(time_limit),
-                **chosen,
-            )
-        scalings.append(replace(scaling, device_name=name, notes=(*of_model, *machine.notes(), *scaling.notes)))
+        refuse_unread_shape(typed_options(context), every)
+        chosen: list[dict[str, Any]] = [options_of(named, every, config.chosen()) for _, _, named, _ in posed]
+        for (asked, schedules, _, _), options in zip(posed, chosen, strict=True):
+            plan(asked, schedules, options, compiles=compiles({}))
+    scalings: list[list[Scaling]] = []
+    for (asked, schedules, named, notes), options in zip(posed, chosen, strict=True):
+        scalings.append([])
+        outlined = any(item.outlined and item.why_not(asked) is None for item in named)
+        for name, device in devices.items():
+            compile_ = source_of_costs(asked, device, {}, "compiled", workers=processes)[0] if outlined else None
+            counted = f"simulations for {name}" if len(devices) > 1 else "simulations"
+            with answers(announce_compiler), progress(counted) as tick:
+                scaling = compare_schedules(
+                    asked,
+                    lengths,
+                    schedule=schedules,
+                    device=device,
+                    l2=machine.l2,
+                    overhead=machine.overhead,
+                    resources_of=compile_,
+                    workers=processes,
+                    progress=tick,
+                    time_limit_s=limit_of(time_limit),
+                    **options,
+                )
+            scalings[-1].append(replace(scaling, device_name=name, notes=(*notes, *scaling.notes)))
+    texts = [compare_text(*some, width=text_width(), color=text_color()) for some in scalings]
+    values = [compare_dict(*some) for some in scalings]
+    if len(parts) > 1:
+        steps = [along_lengths(*passes) for passes in zip(*scalings, strict=True)]
+        texts += [step_scaling_text(step, text_width(), text_color()) for step in steps]
+        values = [step_scalings_dict(steps, *values)]
     deliver(
-        render.to_json(compare_dict(*scalings))
-        if json
-        else compare_text(*scalings, width=text_width(), color=text_color()),
-        Output(option="--csv", path=csv, make=lambda: render.to_csv(compare_rows(*scalings))),
-        Output(option="--plot", path=plot, make=lambda: _png(scalings[0])),
+        render.to_json(values[0]) if json else "\n\n".join(texts),
+        Output(
+            option="--csv",
+            path=csv,
+            make=lambda: render.to_csv([row for some in scalings for row in compare_rows(*some)]),
+        ),
+        Output(option="--plot", path=plot, make=lambda: _png(scalings[0][0])),
     )
 
 

@@ -37,7 +37,7 @@ from ..output import (
     text_width,
 )
 from ..parse import flag, number, option, whole
-from ..shapes import ProblemOptions, refuse_unread_shape
+from ..shapes import BOTH, ProblemOptions, refuse_unread_shape
 
 if TYPE_CHECKING:
     from ...simulator.explore.explore import Exploration
@@ -88,71 +88,84 @@ def explore(
     Repeat --device to compare devices.
     """
     check_outputs(csv=csv, html=html, plot=plot)
-    schedules = problem.schedules(schedule)
-    solved = problem.kind(schedules)
-    shape, of_model = model.fill(problem, solved, typed_options(context))
-    asked, devices = shape.build(solved), machine.build()
+    parts, devices = problem.passes(schedule), machine.build()
     one_device(devices, html=html, plot=plot)
+    if len(parts) > 1:
+        alone = ["--html", "--plot", "--triton-configs"]
+        refuse_unread(typed_options(context), alone, f"with --pass {BOTH}: each is of one pass")
     if triton_configs is not None:
         one_device(devices, **{"triton-configs": triton_configs})
         if triton_configs < 1:
             raise BadInput(f"--triton-configs = {triton_configs}: must be an integer of 1 or more")
         refuse_unread(typed_options(context), ["--json", "--top"], "with --triton-configs, which prints no table")
-    fixed: dict[str, Any] = dict(space.lists())
-    given, notes = resources_given(registers, smem_bytes), (*of_model, *machine.notes())
+    given = resources_given(registers, smem_bytes)
     kind, processes = cost_given(cost, given, compiled), workers_given(workers)
     if top is not None and top < 1:
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
     from ...simulator.display import render
     from ...simulator.explore import explore as door
-    from ...simulator.explore.space import schedules_named
+    from ...simulator.explore.space import options_of, schedules_named
     from ...simulator.report.explore import explore_text
     from ...simulator.report.explore_devices import devices_dict, devices_rows, devices_text
+    from ...simulator.report.training import best_step_texts, steps_dict
     from ...simulator.store.pipelines import answers
 
+    asked, named = [], []
+    for part, names in parts:
+        schedules = part.schedules(names)
+        solved = part.kind(schedules)
+        shape, of_model = model.fill(part, solved, typed_options(context))
+        asked.append((shape.build(solved), schedules, (*of_model, *machine.notes())))
+        named.append(schedules_named(schedules, solved))
+    every = [item for some in named for item in some]
     with bad_input("schedule", *all_options()):
-        refuse_unread_shape(typed_options(context), schedules_named(schedules, type(asked)))
-        door.plan(asked, schedules, fixed, kind, compiles=compiled or compiles(given, kind))
-    settings: dict[str, Any] = {**given, **fixed}
-    every = []
-    for name, device in devices.items():
-        resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled, workers=processes)
-        counted = f"configurations on {name}" if len(devices) > 1 else "configurations"
-        with answers(announce_compiler), progress(counted) as tick:
-            exploration = door.explore(
-                asked,
-                schedule=schedules,
-                device=device,
-                l2=machine.l2,
-                overhead=machine.overhead,
-                resources_of=resources_of,
-                cost=kind,
-                workers=processes,
-                progress=tick,
-                time_limit_s=limit_of_all(time_limit),
-                each_limit_s=limit_of(None),
-                **settings,
-            )
-        launches = [launch for item in exploration.ranked if item.prediction for launch in item.prediction.launches]
-        every.append(
-            replace(exploration, device_name=name, notes=(*notes, *of_use(remarks, launches), *exploration.notes))
-        )
-    first = every[0]
-    if len(every) > 1:
-        text = (
-            render.to_json(devices_dict(every, top))
-            if json
-            else devices_text(every, top or 5, text_width(), text_color())
-        )
-    elif triton_configs:
+        refuse_unread_shape(typed_options(context), every)
+        fixed: list[dict[str, Any]] = [options_of(some, every, space.lists()) for some in named]
+        for (posed, schedules, _), options in zip(asked, fixed, strict=True):
+            door.plan(posed, schedules, options, kind, compiles=compiled or compiles(given, kind))
+    ranked: list[list[Exploration]] = []
+    for (posed, schedules, notes), options in zip(asked, fixed, strict=True):
+        ranked.append([])
+        settings: dict[str, Any] = {**given, **options}
+        for name, device in devices.items():
+            resources_of, remarks = source_of_costs(posed, device, given, kind, compiled=compiled, workers=processes)
+            counted = f"configurations on {name}" if len(devices) > 1 else "configurations"
+            with answers(announce_compiler), progress(counted) as tick:
+                exploration = door.explore(
+                    posed,
+                    schedule=schedules,
+                    device=device,
+                    l2=machine.l2,
+                    overhead=machine.overhead,
+                    resources_of=resources_of,
+                    cost=kind,
+                    workers=processes,
+                    progress=tick,
+                    time_limit_s=limit_of_all(time_limit),
+                    each_limit_s=limit_of(None),
+                    **settings,
+                )
+            launches = [launch for item in exploration.ranked if item.prediction for launch in item.prediction.launches]
+            remarks = (*notes, *of_use(remarks, launches), *exploration.notes)
+            ranked[-1].append(replace(exploration, device_name=name, notes=remarks))
+    first = ranked[0][0]
+    if triton_configs:
         text = first.to_triton_configs(triton_configs)
     elif json:
-        text = render.to_json(first.to_dict(top))
+        values = [devices_dict(some, top) if len(devices) > 1 else some[0].to_dict(top) for some in ranked]
+        text = render.to_json(steps_dict(*ranked, *values) if len(parts) > 1 else values[0])
     else:
-        text = explore_text(first, top or 15, text_width(), text_color())
+        few, width, color = top or (15 if len(devices) == len(parts) == 1 else 5), text_width(), text_color()
+        texts = [
+            devices_text(some, few, width, color) if len(devices) > 1 else explore_text(some[0], few, width, color)
+            for some in ranked
+        ]
+        text = "\n\n".join([*texts, *(best_step_texts(*ranked) if len(parts) > 1 else ())])
     deliver(
         text,
-        Output(option="--csv", path=csv, make=lambda: render.to_csv(devices_rows(every))),
+        Output(
+            option="--csv", path=csv, make=lambda: render.to_csv(devices_rows([one for some in ranked for one in some]))
+        ),
         Output(option="--html", path=html, make=lambda: _html(first, made(context))),
         Output(option="--plot", path=plot, make=lambda: _png(first)),
     )

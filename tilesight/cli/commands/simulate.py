@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ...simulator.schedules.registry import all_options
 from ..compiled import cost_given, of_use, resources_given, source_of_costs
 from ..configs import ConfigOptions
 from ..given import given as typed_options
@@ -16,7 +17,7 @@ from ..model.options import ModelOptions
 from ..options import Compiled, Cost, MachineOptions, OneSchedule, Registers, SmemBytes
 from ..output import BadInput, Output, announce_compiler, bad_input, check_outputs, deliver, say, trace_output
 from ..parse import flag, one_of, option
-from ..shapes import ProblemOptions, refuse_unread_shape
+from ..shapes import BOTH, ProblemOptions, refuse_unread_shape
 
 
 @spread
@@ -53,46 +54,65 @@ def simulate(
 ) -> None:
     """Predict one configuration: time, bottleneck, and bytes at every level of memory."""
     check_outputs(trace=trace)
-    (named,) = problem.schedules([schedule] if schedule else None)
-    typed, solved = typed_options(context), problem.kind([named])
-    shape, of_model = model.fill(problem, solved, typed)
-    asked, (name, device) = shape.build(solved), machine.build()
+    parts = problem.passes([schedule] if schedule else None)
+    typed, (name, device) = typed_options(context), machine.build()
     given = resources_given(registers, smem_bytes)
     kind = cost_given(cost, given, compiled)
     if not trace:
         refuse_unread(typed, ["--trace-sms"], "without --trace, whose SMs it counts")
+    elif len(parts) > 1:
+        refuse_unread(typed, ["--trace"], f"with --pass {BOTH}: the timeline is of one pass")
     if trace_sms is not None and not 1 <= trace_sms <= device.sms:
         raise BadInput(f"--trace-sms = {trace_sms}: must be from 1 to the {device.sms} SMs of {name}")
-    from ...simulator.schedules.registry import find_schedule
-
-    with bad_input("schedule"):
-        refuse_unread_shape(typed, [find_schedule(named)])
-    resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled)
-    from ..fit import resolved
-
-    runs = resolved(asked, named, config.chosen(), device, given, resources_of, kind)
     from ...simulator import simulate as door
     from ...simulator import units
     from ...simulator.display import render
+    from ...simulator.explore.space import options_taken
     from ...simulator.report.simulate import simulate_text
+    from ...simulator.schedules.registry import find_schedule
     from ...simulator.store.pipelines import answers
+    from ..fit import resolved
 
     settings: dict[str, Any] = {"l2": machine.l2, "overhead": machine.overhead, "resolution": resolution}
     settings |= {"steady_state": not full}
     outputs: list[Output] = []
-    with answers(announce_compiler), limited_answer(time_limit) as tell:
-        if trace:
-            announce_compiler()
-            prediction, timeline = door.predict_with_timeline(runs, device, **settings, tell=tell)
-        else:
-            prediction = door.predict(runs, device, **settings, tell=tell)
-    if trace:
-        outputs.append(trace_output(trace, timeline, trace_sms))
-        if prediction.is_extrapolated:
-            say(
-                f"the trace steps through every CTA and ends at {units.duration(timeline.end_s)}; the figures printed"
-                " extrapolate a steady state, as without --trace; with --full they are those of the trace"
-            )
-    notes = (*of_model, *machine.notes(), *of_use(remarks, prediction.launches), *prediction.notes)
-    prediction = replace(prediction, device=name, notes=notes)
-    deliver(render.to_json(prediction.to_dict()) if json else simulate_text(prediction, device), *outputs)
+    named, posed = [], []
+    for part, names in parts:
+        (chosen_name,) = part.schedules(names)
+        solved = part.kind([chosen_name])
+        shape, of_model = model.fill(part, solved, typed)
+        posed.append((shape.build(solved), of_model))
+        named.append(find_schedule(chosen_name))
+    refuse_unread_shape(typed, named)
+    predictions = []
+    for item, (asked, of_model) in zip(named, posed, strict=True):
+        resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled)
+        with bad_input(*all_options()):
+            chosen = options_taken(item, named, config.chosen())
+        runs = resolved(asked, item.name, chosen, device, given, resources_of, kind)
+        with answers(announce_compiler), limited_answer(time_limit) as tell:
+            if trace:
+                announce_compiler()
+                prediction, timeline = door.predict_with_timeline(runs, device, **settings, tell=tell)
+                outputs.append(trace_output(trace, timeline, trace_sms))
+                if prediction.is_extrapolated:
+                    say(
+                        f"the trace steps through every CTA and ends at {units.duration(timeline.end_s)}; the figures"
+                        " printed extrapolate a steady state, as without --trace; with --full they are those of the"
+                        " trace"
+                    )
+            else:
+                prediction = door.predict(runs, device, **settings, tell=tell)
+        notes = (*of_model, *machine.notes(), *of_use(remarks, prediction.launches), *prediction.notes)
+        predictions.append(replace(prediction, device=name, notes=notes))
+    texts = [simulate_text(prediction, device) for prediction in predictions]
+    values: Any = predictions[0].to_dict()
+    if len(predictions) > 1:
+        from ...simulator.explore.training import step_of
+        from ...simulator.report.training import step_dict, step_text
+
+        with bad_input("schedule"):
+            step = step_of(predictions[0], predictions[1], device)
+        texts.append(step_text(step, device))
+        values = step_dict(step, device, values, predictions[1].to_dict())
+    deliver(render.to_json(values) if json else "\n\n".join(texts), *outputs)
