@@ -6,14 +6,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..compiling import why_not
 from ..simulator.problems.attention import AttentionProblem
+from ..simulator.schedules.registry import default_schedule, find_schedule
 from .gpu import DOCTOR, Named, compiler, gpu_missing, need_gpu
-from .output import Output, announce_compiler, deliver, progress, text_color, text_width
+from .output import BadInput, Output, announce_compiler, deliver, progress, text_color, text_width
 from .points import problem_given
+from .shapes import BOTH, PASSES
 
 if TYPE_CHECKING:
     from ..simulator.report.page import Made
     from ..validate.experiments.bench_process import Ask
+    from ..validate.experiments.checkpoint_values import Checkpoint
     from ..validate.experiments.peer_rows import PeerRow
     from ..validate.points.point import Point
 
@@ -55,27 +59,39 @@ def peers_of(points: "Sequence[Point]", device: Named) -> "list[PeerRow]":
 
 
 def checkpoint(
-    problem: Sequence[str], device: Named, workers: int, wanted: Wanted, html: Path | None, made: "Made"
+    problem: Sequence[str], pass_: str, device: Named, workers: int, wanted: Wanted, html: Path | None, made: "Made"
 ) -> None:
     """Answer what a person learning FlashAttention is asked: predicted, and measured where there is a GPU."""
-    from ..validate.experiments import checkpoint as room
+    passes = list(PASSES) if pass_ == BOTH else [pass_]
+    answers = [_answers(problem_given(problem, PASSES[one]), device, workers) for one in passes]
+    from ..validate.experiments.checkpoint import both_passes
     from ..validate.report.checkpoint import checkpoint_html, checkpoint_text
 
-    asked, missing = problem_given(problem, AttentionProblem), gpu_missing()
+    answer = answers[0] if len(answers) == 1 else both_passes(*answers)
+    page = Output(option="--html", path=html, make=lambda: checkpoint_html(answer, made))
+    tell(answer.to_dict(), wanted, lambda: checkpoint_text(answer, text_width(), text_color()), page)
+
+
+def _answers(asked: AttentionProblem, device: Named, workers: int) -> "Checkpoint":
+    """The checkpoint of a pass. Raises: BadInput: its kernels cannot be compiled here, and nothing else prices them."""
+    from ..validate.experiments import checkpoint as room
+
+    missing, compiled = gpu_missing(), compiler(device.device, workers, code=True)
     if missing:
+        outlined = find_schedule(default_schedule(type(asked))).outlined
+        if outlined and (lack := why_not()):
+            raise BadInput(f"--pass backward: {lack}")
         with progress("predictions") as tick:
-            answers = room.predict(asked, device.device, workers=workers, progress=tick)
-        answers = replace(answers, unmeasured=f"{missing}; {DOCTOR}")
-    else:
-        compiled = compiler(device.device, workers, code=True)
-        with asking() as ask:
-            announce_compiler()
-            with progress("predictions") as tick:
-                answers = room.predict(asked, device.device, compiler=compiled, workers=workers, progress=tick)
-            with progress("shapes") as tick:
-                answers = room.measure(answers, device.job, ask, progress=tick)
-    page = Output(option="--html", path=html, make=lambda: checkpoint_html(answers, made))
-    tell(answers.to_dict(), wanted, lambda: checkpoint_text(answers, text_width(), text_color()), page)
+            answers = room.predict(
+                asked, device.device, compiler=compiled if outlined else None, workers=workers, progress=tick
+            )
+        return replace(answers, unmeasured=f"{missing}; {DOCTOR}")
+    with asking() as ask:
+        announce_compiler()
+        with progress("predictions") as tick:
+            answers = room.predict(asked, device.device, compiler=compiled, workers=workers, progress=tick)
+        with progress("shapes") as tick:
+            return room.measure(answers, device.job, ask, progress=tick)
 
 
 def launches(problem: Sequence[str], device: Named, workers: int, wanted: Wanted) -> None:

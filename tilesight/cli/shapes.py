@@ -24,7 +24,7 @@ LENGTHS = {
     "seqlen_k": "Key length (N).  [default: --seqlen]",
 }
 FORWARD = "forward"
-PASSES: Mapping[str, type[Problem]] = MappingProxyType(
+PASSES: Mapping[str, type[AttentionProblem]] = MappingProxyType(
     {FORWARD: AttentionProblem, "backward": AttentionBackwardProblem}
 )
 """Value of --pass -> what is computed."""

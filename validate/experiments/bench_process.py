@@ -17,7 +17,7 @@ from ...kernels.compile.cache import triton_cache
 from ...simulator.device.device import Device, load_device, override
 from ...simulator.jobs.processes import Answerer, serve
 from ...simulator.problems.attention import AttentionProblem
-from ...simulator.schedules.registry import schedule_like
+from ...simulator.schedules.registry import find_schedule, schedule_like
 from ...simulator.simulate import launches_of
 from ..measure.worker import forget, reason_of, track_and_tare
 from ..measurement import LaunchMeasurement, Measurement
@@ -209,7 +209,7 @@ def device_told(device: Mapping[str, Any]) -> Device:
 
 
 def _point(job: Mapping[str, Any]) -> tuple[Point, Device]:
-    problem = AttentionProblem(**job["problem"])
+    problem = find_schedule(job["schedule"]).problem(**job["problem"])
     point = Point(schedule=job["schedule"], problem=problem, config=runnable_config(job["schedule"]), l2="warm")
     return point, device_told(job["device"])
 

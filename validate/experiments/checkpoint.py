@@ -2,12 +2,13 @@
 
 At what length does standard attention run out of memory here; how long may sequences get for the tiled kernel;
 how much faster is it at 1024, 2048 and 4096; how do memory and time grow; and which resource binds it
-over batch and length. Standard attention is the schedule `naive`, the tiled kernel is `flash2`.
+over batch and length. Standard attention is the baseline of the pass, `naive` or `naive_backward`, the tiled kernel is
+its default schedule, `flash2` or `flash_backward`; of a training step both passes are added up.
 
 `predict` needs no GPU. `measure` asks a process on one (see `bench_process`) and fills in what was measured.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -18,14 +19,14 @@ from ...simulator.prediction.bottleneck import WAIT, causes_of
 from ...simulator.prediction.prediction import Prediction
 from ...simulator.problems.attention import MAX_SEQLEN, AttentionProblem
 from ...simulator.refusal import Refusal
-from ...simulator.schedules.registry import find_schedule
-from ...simulator.simulate import peak_memory_bytes
+from ...simulator.schedules.registry import baseline_of, default_schedule, find_schedule
+from ...simulator.simulate import launches_of, peak_memory_bytes
 from ..compare.campaign import Compiler
 from ..measurement import Timing
 from ..points.point import runnable_config
 from ..timing.timing import OVERHEAD
 from .bench_process import Ask
-from .checkpoint_values import STANDARD, TILED, Beside, Checkpoint, Grown
+from .checkpoint_values import Beside, Checkpoint, Grown
 from .predict_defaults import predict_defaults
 
 LENGTHS = tuple(1 << power for power in range(9, 17))
@@ -60,10 +61,14 @@ def predict(
     Raises:
         ValueError: a schedule cannot do the problem.
     """
+    baseline = baseline_of(type(problem))
+    if baseline is None:
+        raise ValueError(f"{problem.KIND}: has no schedule that stands for standard attention")
+    standard, tiled = baseline.name, default_schedule(type(problem))
     shapes = [(problem.batch, length) for length in LENGTHS]
     shapes += [(batch, length) for batch in MAP_BATCHES for length in MAP_LENGTHS if (batch, length) not in shapes]
     posed = {}
-    for schedule in (STANDARD, TILED):
+    for schedule in (standard, tiled):
         for batch, length in shapes:
             shape = replace(problem, batch=batch, seqlen_q=length, seqlen_k=length)
             posed[schedule, batch, length] = shape, _held(schedule, shape, device)
@@ -77,16 +82,18 @@ def predict(
     }
     limits = {
         schedule: memory_limit(problem, find_schedule(schedule), runnable_config(schedule), device).longest_seqlen
-        for schedule in (STANDARD, TILED)
+        for schedule in (standard, tiled)
     }
     return Checkpoint(
         problem=problem,
+        standard=standard,
+        tiled=tiled,
         device=device,
         memory_bytes=Beside(predicted=device.hbm_bytes),
         longest={schedule: Beside(predicted=length) for schedule, length in limits.items()},
-        lengths=tuple(grown[name, problem.batch, length] for name in (STANDARD, TILED) for length in LENGTHS),
+        lengths=tuple(grown[name, problem.batch, length] for name in (standard, tiled) for length in LENGTHS),
         cells=tuple(
-            grown[name, batch, length] for name in (STANDARD, TILED) for batch in MAP_BATCHES for length in MAP_LENGTHS
+            grown[name, batch, length] for name in (standard, tiled) for batch in MAP_BATCHES for length in MAP_LENGTHS
         ),
     )
 
@@ -203,6 +210,8 @@ def _longest(
     schedule: str, predicted: Beside, checkpoint: Checkpoint, named_device: Mapping[str, Any], ask: Ask
 ) -> tuple[Beside, str | None]:
     """The longest length that really fits; and why it is unknown, where it is."""
+    if schedule == checkpoint.tiled and _launch_count(checkpoint) > 1:
+        return predicted, f"the longest sequence of {schedule}: its launches would run for minutes"
     guess = int(predicted.predicted or 0)
     step = max(1, guess // LENGTH_STEPS)
     lost = []
@@ -216,6 +225,51 @@ def _longest(
 
     length = longest_that_fits(fits, guess, step, MAX_SEQLEN // step * step)
     return (predicted, lost[0]) if lost else (replace(predicted, measured=length), None)
+
+
+def _launch_count(checkpoint: Checkpoint) -> int:
+    """Launches of the tiled schedule."""
+    config = runnable_config(checkpoint.tiled)
+    return len(launches_of(checkpoint.problem, checkpoint.tiled, config, checkpoint.device))
+
+
+def both_passes(forward: Checkpoint, backward: Checkpoint) -> Checkpoint:
+    """A training step: times of both passes added up, and the memory of the one that holds more.
+
+    Args:
+        forward, backward: of the same shapes on the same device.
+    """
+    names = {
+        forward.standard: f"{forward.standard} + {backward.standard}",
+        forward.tiled: f"{forward.tiled} + {backward.tiled}",
+    }
+
+    def cells(first: Sequence[Grown], second: Sequence[Grown]) -> tuple[Grown, ...]:
+        return tuple(
+            replace(
+                a,
+                schedule=names[a.schedule],
+                time_s=a.time_s.with_other(b.time_s, sum),
+                memory_bytes=a.memory_bytes.with_other(b.memory_bytes, max),
+                causes={},
+                measured_causes={},
+                unpredicted=a.unpredicted or b.unpredicted,
+                reason=a.reason or b.reason,
+            )
+            for a, b in zip(first, second, strict=True)
+        )
+
+    longest = zip(forward.longest.items(), backward.longest.values(), strict=True)
+    return replace(
+        forward,
+        standard=names[forward.standard],
+        tiled=names[forward.tiled],
+        passes="forward and backward",
+        longest={names[name]: a.with_other(b, min) for (name, a), b in longest},
+        lengths=cells(forward.lengths, backward.lengths),
+        cells=cells(forward.cells, backward.cells),
+        notes=(*forward.notes, *backward.notes),
+    )
 
 
 def _job(

@@ -1,19 +1,14 @@
 """The answers of `validate --checkpoint` as frozen values: figures predicted and measured, side by side."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...simulator.device.device import Device
 from ...simulator.prediction.bottleneck import largest
 from ...simulator.problems.attention import AttentionProblem
-from ...simulator.schedules.registry import all_schedules, schedule_like
 
 SCHEMA = "tilesight.checkpoint/1"
-STANDARD = next(
-    schedule.name for schedule in all_schedules().values() if schedule.baseline and schedule.problem is AttentionProblem
-)
-TILED = schedule_like("sdpa").name
-"""What stands for standard attention, and for a fused kernel."""
 SPEEDUP_LENGTHS = (1024, 2048, 4096)
 
 
@@ -30,6 +25,14 @@ class Beside:
         if self.predicted is None or not self.measured:
             return None
         return (self.predicted - self.measured) / self.measured
+
+    def with_other(self, other: "Beside", joined: Callable[[tuple[float, float]], float]) -> "Beside":
+        """Of two figures one, e.g. their sum; None where one of them is missing."""
+
+        def both(a: float | None, b: float | None) -> float | None:
+            return None if a is None or b is None else joined((a, b))
+
+        return Beside(predicted=both(self.predicted, other.predicted), measured=both(self.measured, other.measured))
 
     def to_dict(self) -> dict[str, float | None]:
         """The figure's object in JSON."""
@@ -90,6 +93,8 @@ class Checkpoint:
 
     Args:
         problem: shape and type; batch and lengths vary.
+        standard, tiled: schedules that stand for standard attention, and for a fused kernel.
+        passes: of attention that they compute, where it is not one: in words; else empty.
         device: what was predicted for; gpu: what was measured; empty where nothing was.
         memory_bytes: device memory: as the device file says, and as a process finds it free [B].
         longest: schedule -> the longest sequence that fits.
@@ -99,6 +104,9 @@ class Checkpoint:
     """
 
     problem: AttentionProblem
+    standard: str
+    tiled: str
+    passes: str = ""
     device: Device
     memory_bytes: Beside
     longest: dict[str, Beside]
@@ -120,7 +128,7 @@ class Checkpoint:
             for cell in (*self.lengths, *self.cells)
             if (cell.batch, cell.seqlen) == (batch, seqlen)
         }
-        standard, tiled = times.get(STANDARD, Beside()), times.get(TILED, Beside())
+        standard, tiled = times.get(self.standard, Beside()), times.get(self.tiled, Beside())
         return Beside(
             predicted=_ratio(standard.predicted, tiled.predicted), measured=_ratio(standard.measured, tiled.measured)
         )
@@ -139,8 +147,8 @@ class Checkpoint:
             "device": self.device.name,
             "gpu": self.gpu,
             "problem": shape,
-            "standard": STANDARD,
-            "tiled": TILED,
+            "standard": self.standard,
+            "tiled": self.tiled,
             "memory_bytes": self.memory_bytes.to_dict(),
             "longest_seqlen": {name: value.to_dict() for name, value in self.longest.items()},
             "speedup": [
@@ -159,7 +167,7 @@ class Checkpoint:
     @property
     def tiled_cells(self) -> list[Grown]:
         """The cells of the map, of the tiled kernel."""
-        return [cell for cell in self.cells if cell.schedule == TILED]
+        return [cell for cell in self.cells if cell.schedule == self.tiled]
 
 
 def _ratio(a: float | None, b: float | None) -> float | None:

@@ -13,11 +13,10 @@ from ...simulator.jobs.pool import Progress
 from ...simulator.prediction.prediction import LaunchPrediction, Prediction
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.refusal import Refusal
-from ...simulator.schedules.registry import find_schedule, schedule_like
+from ...simulator.schedules.registry import all_schedules, find_schedule, schedule_like
 from ..compare.campaign import Compiler
 from ..timing.kernel_runs import KernelRun, Pass, family_of, pass_of
 from .bench_process import Ask
-from .checkpoint_values import STANDARD
 from .predict_defaults import predict_defaults
 
 SCHEMA = "tilesight.launches/1"
@@ -25,6 +24,9 @@ WAYS = ("stream", "graph")
 PEER_SUBJECTS: Mapping[str, str] = {peer: schedule_like(peer).name for peer in ("eager", "sdpa")}
 """PyTorch's ways -> the schedule that does the same."""
 UNFUSED, FUSED = PEER_SUBJECTS.values()
+STANDARD = next(
+    schedule.name for schedule in all_schedules().values() if schedule.baseline and schedule.problem is AttentionProblem
+)
 SUBJECTS: Mapping[str, str] = {
     "eager": UNFUSED,
     STANDARD: STANDARD,

@@ -14,9 +14,8 @@ from ...simulator.report.page import Made, page
 from ...simulator.report.series import axis_text
 from ...simulator.report.series import color as color_of
 from ..experiments.checkpoint import OUT_OF_MEMORY
-from ..experiments.checkpoint_values import SPEEDUP_LENGTHS, STANDARD, TILED, Beside, Checkpoint, Grown
+from ..experiments.checkpoint_values import SPEEDUP_LENGTHS, Beside, Checkpoint, Grown
 
-NAMES = {STANDARD: f"standard attention ({STANDARD})", TILED: f"tiled attention ({TILED})"}
 NO_VALUE = "-"
 UNMEASURED = "Predictions only; on a machine with a GPU, torch and triton the same command also measures"
 
@@ -26,7 +25,8 @@ def checkpoint_text(checkpoint: Checkpoint, width: int = 120, color: bool = Fals
     lines = [_title(checkpoint), f"{_sides(checkpoint)}; warm L2, kernel times with the gap between launches", ""]
     lines += [f"{name:<58} {value}" for name, value in _answers(checkpoint)]
     lines += ["", "Memory and time over length", _lengths_table(checkpoint, width, color)]
-    lines += ["", "Speedup of the tiled kernel, and what it is bound by, over batch and length"]
+    bound = ", and what it is bound by," if any(cell.causes for cell in checkpoint.tiled_cells) else ""
+    lines += ["", f"Speedup of the tiled kernel{bound} over batch and length"]
     lines += [_map_table(checkpoint, width, color)]
     lost = {
         f"{cell.schedule} at B={cell.batch} N={cell.seqlen}: {cell.reason}"
@@ -59,8 +59,8 @@ def checkpoint_png(checkpoint: Checkpoint) -> bytes:
         ticks = sorted({cell.seqlen for cell in checkpoint.lengths})
         for ax, title, label, value, text in panels:
             base = 16 if ax is right else 10  # capacities have round numbers at powers of two
-            for schedule in (STANDARD, TILED):
-                _draw(ax, [cell for cell in checkpoint.lengths if cell.schedule == schedule], schedule, value)
+            for schedule, name in _names(checkpoint).items():
+                _draw(ax, [cell for cell in checkpoint.lengths if cell.schedule == schedule], name, value)
             ax.set_xscale("log", base=2)
             ax.set_yscale("log", base=base)
             ax.set_xticks(ticks, [f"{length:,}" for length in ticks], rotation=30, ha="right")
@@ -95,18 +95,26 @@ def checkpoint_html(checkpoint: Checkpoint, made: Made) -> str:
     return page(f"Tilesight: {_title(checkpoint)}", sections, made, facts)
 
 
-def _draw(ax: Any, points: Sequence[Grown], schedule: str, value: Callable[[Grown], Beside]) -> None:
+def _names(checkpoint: Checkpoint) -> dict[str, str]:
+    """The schedules, and what they are called."""
+    standard, tiled = checkpoint.standard, checkpoint.tiled
+    return {standard: f"standard attention ({standard})", tiled: f"tiled attention ({tiled})"}
+
+
+def _draw(ax: Any, points: Sequence[Grown], name: str, value: Callable[[Grown], Beside]) -> None:
     """A line through what is predicted, and a dot where something was measured."""
+    color = color_of(points[0].schedule.split(" + ")[0])
     line = [(cell.seqlen, value(cell).predicted) for cell in points if value(cell).predicted is not None]
     dots = [(cell.seqlen, value(cell).measured) for cell in points if value(cell).measured is not None]
     if line:
-        ax.plot(*zip(*line, strict=True), color=color_of(schedule), lw=2, label=NAMES[schedule])
+        ax.plot(*zip(*line, strict=True), color=color, lw=2, label=name)
     if dots:
-        ax.plot(*zip(*dots, strict=True), ls="", marker="o", color=color_of(schedule), mec="white", ms=7, zorder=3)
+        ax.plot(*zip(*dots, strict=True), ls="", marker="o", color=color, mec="white", ms=7, zorder=3)
 
 
 def _title(checkpoint: Checkpoint) -> str:
     shape = checkpoint.problem.text.replace(f"M=N={checkpoint.problem.seqlen_q} ", "")
+    shape += f", {checkpoint.passes}" if checkpoint.passes else ""
     return f"{shape} on {checkpoint.gpu or checkpoint.device.name}"
 
 
@@ -115,11 +123,13 @@ def _sides(checkpoint: Checkpoint) -> str:
 
 
 def _answers(checkpoint: Checkpoint) -> list[tuple[str, str]]:
-    standard, tiled = checkpoint.longest[STANDARD], checkpoint.longest[TILED]
+    names = _names(checkpoint)
+    standard, tiled = (checkpoint.longest[name] for name in names)
+    standard_name, tiled_name = names.values()
     answers = [
         ("Device memory available to a process", _both(checkpoint, checkpoint.memory_bytes, units.capacity)),
-        (f"{NAMES[STANDARD].capitalize()} runs out of memory beyond", _both(checkpoint, standard, _length)),
-        (f"Longest sequence of {NAMES[TILED]}", _both(checkpoint, tiled, _length)),
+        (f"{standard_name.capitalize()} runs out of memory beyond", _both(checkpoint, standard, _length)),
+        (f"Longest sequence of {tiled_name}", _both(checkpoint, tiled, _length)),
     ]
     for length in SPEEDUP_LENGTHS:
         answers.append(
@@ -146,7 +156,7 @@ def _both(checkpoint: Checkpoint, value: Beside, text: Callable[[float], str]) -
 def _lengths_table(checkpoint: Checkpoint, width: int, color: bool) -> str:
     lengths = sorted({cell.seqlen for cell in checkpoint.lengths})
     columns = [Column(title="N", cells=[f"{length:,}" for length in lengths])]
-    for schedule in (STANDARD, TILED):
+    for schedule in (checkpoint.standard, checkpoint.tiled):
         cells_by_length = {cell.seqlen: cell for cell in checkpoint.lengths if cell.schedule == schedule}
         columns += _pair(
             checkpoint,

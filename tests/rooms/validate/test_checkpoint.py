@@ -13,13 +13,14 @@ from tilesight.simulator.problems.attention import MAX_SEQLEN, AttentionProblem
 from tilesight.simulator.report.page import Made
 from tilesight.simulator.simulate import peak_memory_bytes
 from tilesight.validate.experiments import checkpoint as room
-from tilesight.validate.experiments.checkpoint import causes_in, longest_that_fits, measure, predict
-from tilesight.validate.experiments.checkpoint_values import STANDARD, TILED, Beside, Checkpoint, Grown
+from tilesight.validate.experiments.checkpoint import both_passes, causes_in, longest_that_fits, measure, predict
+from tilesight.validate.experiments.checkpoint_values import Beside, Checkpoint, Grown
 from tilesight.validate.report.checkpoint import checkpoint_html, checkpoint_png, checkpoint_text
 
 H200 = load_device("h200")
 PROBLEM = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=64)
 DEVICE = {"name": "h200", "set": []}
+STANDARD, TILED = "naive", "flash2"
 LENGTHS = (512, 1024, 2048)
 MADE = Made(command="tilesight validate --checkpoint", version="1.2.3", date="2026-11-23T12:34:56+00:00")
 
@@ -91,6 +92,51 @@ def test_memory_runs_out_where_one_token_more_does_not_fit(predicted: Checkpoint
     ]
     assert held[0] <= H200.hbm_bytes < held[1]
     assert predicted.longest[TILED].predicted == MAX_SEQLEN
+
+
+def renamed(checkpoint: Checkpoint, seconds: float, memory: float) -> Checkpoint:
+    """The same as if it were of the backward pass. Args: seconds, memory: times as long, and as much."""
+    names = {STANDARD: "naive_backward", TILED: "flash_backward"}
+
+    def times(figure: Beside, factor: float) -> Beside:
+        return Beside(predicted=figure.predicted and figure.predicted * factor)
+
+    def cells(some: tuple[Grown, ...]) -> tuple[Grown, ...]:
+        return tuple(
+            replace(
+                cell,
+                schedule=names[cell.schedule],
+                time_s=times(cell.time_s, seconds),
+                memory_bytes=times(cell.memory_bytes, memory),
+            )
+            for cell in some
+        )
+
+    return replace(
+        checkpoint,
+        standard=names[STANDARD],
+        tiled=names[TILED],
+        longest={names[name]: times(length, 0.5) for name, length in checkpoint.longest.items()},
+        lengths=cells(checkpoint.lengths),
+        cells=cells(checkpoint.cells),
+    )
+
+
+def test_a_training_step_adds_times_and_holds_what_the_greedier_pass_holds(predicted: Checkpoint) -> None:
+    """With the shorter of the longest sequences; figures that one pass lacks are lacking."""
+    both = both_passes(predicted, renamed(predicted, 3, 2))
+    for before, after in zip(predicted.lengths, both.lengths, strict=True):
+        assert after.schedule == f"{before.schedule} + {before.schedule.replace('2', '')}_backward"
+        assert after.time_s.predicted == pytest.approx(4 * (before.time_s.predicted or 0))
+        assert after.memory_bytes.predicted == 2 * (before.memory_bytes.predicted or 0)
+    assert both.speedup(1, 1024).predicted == pytest.approx(predicted.speedup(1, 1024).predicted)
+    assert both.longest["flash2 + flash_backward"].predicted == MAX_SEQLEN / 2
+    text = checkpoint_text(both)
+    assert text.splitlines()[0].startswith("B=1 H=4 D=64 fp16 no mask, forward and backward on ")
+    assert "Standard attention (naive + naive_backward) runs out of memory beyond" in text
+    assert "bound by" not in text
+    lacking = replace(predicted, lengths=tuple(replace(cell, time_s=Beside()) for cell in predicted.lengths))
+    assert {cell.time_s for cell in both_passes(lacking, renamed(predicted, 1, 1)).lengths} == {Beside()}
 
 
 def test_what_does_not_fit_is_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,6 +192,7 @@ def test_a_pass_chooses_its_schedules() -> None:
     backward = asked(pass_="backward")
     assert {point.schedule for point in backward} == {"flash_backward", "naive_backward"}
     assert {point.problem.KIND for point in asked()} == {"attention"}
+    assert {point.problem.KIND for point in asked(pass_="both")} == {"attention", "attention backward"}
     (step,) = asked("flash_decode", problem=["seqlen_q=1", "seqlen_k=4096", "page=64", "page_order=shared:1024"])
     assert (step.problem.page, step.problem.page_order) == (64, "shared:1024")
     assert {point.problem.KIND for point in asked("flash_backward", problem=["seqlen=512"])} == {"attention backward"}

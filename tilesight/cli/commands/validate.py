@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 MODES = {
-    "--checkpoint": {"--problem", "--device", "--set", "--workers", "--json", "--json-file", "--html"},
+    "--checkpoint": {"--problem", "--pass", "--device", "--set", "--workers", "--json", "--json-file", "--html"},
     "--launches": {"--problem", "--device", "--set", "--workers", "--json", "--json-file"},
     "--read": {
         *("--schedule", "--config", "--only", "--device", "--set", "--fail-on"),
@@ -137,7 +137,7 @@ def validate(
     refuse_unread(typed_options(context), ["--time-limit"], "without FILE.py:FUNCTION")
     if checkpoint:
         named = device_named(device, set_, without_gpu=bench.WITHOUT_GPU)
-        bench.checkpoint(problem or [], named, processes, wanted, html, made(context))
+        bench.checkpoint(problem or [], pass_ or FORWARD, named, processes, wanted, html, made(context))
         return
     if launches:
         bench.launches(problem or [], device_named(device, set_), processes, wanted)
