@@ -15,7 +15,7 @@ from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
 from .launch.launch import Roundings, Twin, check_runnable, launches_for, problem_of, run_all
-from .numbers import LN_2
+from .launch.numbers import LN_2
 
 
 @triton.jit

@@ -1,6 +1,7 @@
-"""Attention of few queries over a long cache in Triton: the kernels of `simulator/schedules/flash_decode.py`.
+"""Attention of few queries over a long cache in Triton: the kernels of `simulator/schedules/decode/flash_decode.py`.
 
-Row r of a tile is query r // group of head r % group of a KV head's group, so that rows of a query share its mask.
+Row r of a KV head is query r // group of head r % group of its group, so that rows of a query share its mask. All are
+one tile; or several, where they are more: the launches of `simulator/schedules/decode/chunked_flash.py`.
 """
 
 from types import MappingProxyType
@@ -15,7 +16,7 @@ from ..simulator.schedules.config import Config
 from .decode.call import MERGE, decoded, table_of
 from .decode.splits import tile_place
 from .launch.launch import TORCH_DTYPES, check_sinks, problem_of
-from .numbers import LN_2, LOG2_E
+from .launch.numbers import LN_2, LOG2_E
 from .query_tile import capped, online_softmax, twin_of
 
 
@@ -24,7 +25,7 @@ def flash_decode_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sinks_ptr, seqlen_q, seqlen_k, scale_log2, v_scale, softcap,
     head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr, head_group: tl.constexpr,
     tile_rows: tl.constexpr, block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr, whole_n: tl.constexpr,
-    p_log2: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr,
+    p_log2: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr, tiled: tl.constexpr,
 ):  # fmt: skip
     """A split of the keys of a KV head. Shapes: Q, O (B * H, M, D); K, V (B * G, N, D); LSE (B * H, M).
 
@@ -34,7 +35,7 @@ def flash_decode_kernel(
     _split(
         q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sinks_ptr, q_ptr, seqlen_q, seqlen_k, scale_log2, v_scale, softcap,
         head_dim, padded_dim, kv_heads, head_group, tile_rows, block_n, causal, window, whole_n,
-        p_log2, 0, quantised, merged,
+        p_log2, 0, quantised, merged, tiled,
     )  # fmt: skip
 
 
@@ -44,7 +45,7 @@ def flash_decode_cache_kernel(
     softcap,
     head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr, head_group: tl.constexpr,
     tile_rows: tl.constexpr, block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr, whole_n: tl.constexpr,
-    p_log2: tl.constexpr, page: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr,
+    p_log2: tl.constexpr, page: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr, tiled: tl.constexpr,
 ):  # fmt: skip
     """The same of sequences in a cache: TABLE (B, width) has the keys of each, and then its pages.
 
@@ -54,7 +55,7 @@ def flash_decode_cache_kernel(
     _split(
         q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sinks_ptr, sequence_ptr, seqlen_q, seqlen_k, scale_log2, v_scale, softcap,
         head_dim, padded_dim, kv_heads, head_group, tile_rows, block_n, causal, window, whole_n,
-        p_log2, page, quantised, merged, True,
+        p_log2, page, quantised, merged, tiled, True,
     )  # fmt: skip
 
 
@@ -63,16 +64,20 @@ def _split(
     q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sinks_ptr, sequence_ptr, seqlen_q, most_keys, scale_log2, v_scale, softcap,
     head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr, head_group: tl.constexpr,
     tile_rows: tl.constexpr, block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr, whole_n: tl.constexpr,
-    p_log2: tl.constexpr, page: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr,
+    p_log2: tl.constexpr, page: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr, tiled: tl.constexpr,
     cached: tl.constexpr = False,
 ):  # fmt: skip
-    """Both. Args: sequence_ptr: row of the table, where there is one; most_keys: of any sequence."""
+    """Both. Args: sequence_ptr: row of the table; most_keys: of any sequence; tiled: whether CTAs share rows."""
     split, splits, kv_slab = tl.program_id(0), tl.num_programs(0), tl.program_id(1)
     if cached:
         seqlen_k = tl.load(sequence_ptr)
     else:
         seqlen_k = most_keys
     rows, dims = tl.arange(0, tile_rows), tl.arange(0, padded_dim)
+    if tiled:
+        tiles = tl.cdiv(head_group * seqlen_q, tile_rows)
+        first_row = split % tiles * tile_rows
+        split, splits, rows = split // tiles, splits // tiles, first_row + rows
     inside = rows < head_group * seqlen_q
     query = rows // head_group
     row = (kv_slab.to(tl.int64) * head_group + rows % head_group) * seqlen_q + query
@@ -83,10 +88,16 @@ def _split(
     start, full = 0, 0
     torn, end = seqlen_k // block_n, tl.cdiv(seqlen_k, block_n)
     if causal:
-        torn = tl.maximum(seqlen_k - seqlen_q + 1, 0) // block_n
+        # Keys that the first and the last row of the tile see.
+        fewest, most = seqlen_k - seqlen_q + 1, seqlen_k
+        if tiled:
+            most = tl.minimum((first_row + tile_rows - 1) // head_group, seqlen_q - 1) + fewest
+            fewest += first_row // head_group
+            end = tl.cdiv(tl.maximum(most, 0), block_n)
+        torn = tl.maximum(fewest, 0) // block_n
         if window:
-            start = tl.maximum(seqlen_k - seqlen_q + 1 - window, 0) // block_n
-            full = tl.minimum(tl.cdiv(tl.maximum(seqlen_k - window, 0), block_n), end)
+            start = tl.maximum(fewest - window, 0) // block_n
+            full = tl.minimum(tl.cdiv(tl.maximum(most - window, 0), block_n), end)
             torn = tl.maximum(torn, full)
     first = start + (end - start) * split // splits
     last = start + (end - start) * (split + 1) // splits
@@ -194,13 +205,14 @@ def flash_decode(
     sinks: torch.Tensor | None = None,
     config: Config | None = None,
     device: Device | str | None = None,
+    schedule: str = "flash_decode",
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of few queries: at most 128 of all heads that share a KV head.
 
     Args:
         q: (B, H, M, D); k, v: (B, G, N, D).
-        softcap: cap of scores, 0 for none; sinks: (H,) fp32, logits that join the sums of rows, None for none; the
-            rest as in `flash2`.
+        softcap: cap of scores, 0 for none; sinks: (H,) fp32, logits that join the sums of rows, None for none;
+            schedule: whose launches run; the rest as in `flash2`.
 
     Returns:
         O (B, H, M, D) in the dtype of q (bf16 where that is fp8), and LSE (B, H, M) in fp32, natural logarithm, sinks
@@ -210,7 +222,8 @@ def flash_decode(
         ValueError: tensors or configuration that the kernels cannot take; one line.
     """
     problem = problem_of(q, k, v, causal=causal, window=window, softcap=softcap, sinks=sinks is not None)
-    return decoded(TWINS, problem, {"Q": q, "K": k, "V": v, **check_sinks(sinks, q)}, {}, config, device)
+    tensors = {"Q": q, "K": k, "V": v, **check_sinks(sinks, q)}
+    return decoded(schedule, TWINS, problem, tensors, {}, config, device)
 
 
 def flash_decode_cache(
@@ -228,8 +241,9 @@ def flash_decode_cache(
     sinks: torch.Tensor | None = None,
     config: Config | None = None,
     device: Device | str | None = None,
+    schedule: str = "flash_decode",
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention of few queries of each sequence over a cache of keys and values.
+    """Attention of queries of each sequence, few or a chunk of a prefill, over a cache of keys and values.
 
     Args:
         q: (B, H, M, D).
@@ -263,4 +277,4 @@ def flash_decode_cache(
     )
     arguments = {"scale_log2": k_scale * LOG2_E.value / problem.head_dim**0.5, "v_scale": v_scale}
     tensors = {"Q": q, "K": k, "V": v, "TABLE": table, **check_sinks(sinks, q)}
-    return decoded(TWINS, problem, tensors, arguments, config, device)
+    return decoded(schedule, TWINS, problem, tensors, arguments, config, device)

@@ -12,7 +12,7 @@ import triton.language as tl
 from ..simulator.device.device import Device
 from ..simulator.schedules.config import Config
 from .launch.launch import check_sinks, launches_for, problem_of, run_all
-from .numbers import LOG2_E
+from .launch.numbers import LOG2_E
 from .query_tile import capped, finish, online_softmax, twin_of
 
 

@@ -1,4 +1,4 @@
-"""Latent attention (MLA) of few queries over a long cache: the kernels of `simulator/schedules/mla_decode.py`.
+"""Latent attention (MLA) of few queries over a long cache: the kernels of `simulator/schedules/decode/mla_decode.py`.
 
 Row r of a sequence is query r // heads of head r % heads. A tile of latents is loaded once, and is K and V; S is the
 sum of two products: of latents, and of what is beside them.
@@ -17,7 +17,7 @@ from ..simulator.schedules.tiles import LOG2_E
 from .decode.call import MERGE, decoded, table_of
 from .decode.splits import tile_place
 from .launch.launch import TORCH_DTYPES, check_tensor
-from .numbers import LN_2
+from .launch.numbers import LN_2
 from .query_tile import online_softmax, twin_of
 
 
@@ -210,4 +210,4 @@ def mla_decode(
         causal=causal,
         **shape,
     )
-    return decoded(TWINS, problem, tensors, {"scale_log2": scale * LOG2_E}, config, device)
+    return decoded("mla_decode", TWINS, problem, tensors, {"scale_log2": scale * LOG2_E}, config, device)

@@ -15,7 +15,7 @@ from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
 from .launch.launch import Roundings, Twin, launches_for, problem_of, run_all
-from .numbers import LOG2_E
+from .launch.numbers import LOG2_E
 
 
 @triton.jit

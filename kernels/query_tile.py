@@ -21,7 +21,7 @@ from ..simulator.problems.attention import AttentionProblem
 from ..simulator.problems.problem import Problem
 from ..simulator.schedules.config import Config
 from .launch.launch import Twin, allocate, check_launch_fits, check_runnable, launches_for, problem_of, run
-from .numbers import LN_2, LOG2_E
+from .launch.numbers import LN_2, LOG2_E
 
 
 @triton.jit

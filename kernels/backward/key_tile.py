@@ -13,7 +13,7 @@ GPUs so far keep it, and FlashAttention relies on it as well.
 import triton
 import triton.language as tl
 
-from ..numbers import LOG2_E
+from ..launch.numbers import LOG2_E
 from .tiles import first_key_tile, gradient_of_scores, load_numbers, load_rows, query_tiles, store_rows, visible
 
 

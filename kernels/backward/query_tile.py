@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from ..numbers import LOG2_E
+from ..launch.numbers import LOG2_E
 from ..query_tile import key_tiles
 from .tiles import gradient_of_scores, load_numbers, load_rows, store_rows, visible
 

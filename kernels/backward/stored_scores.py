@@ -7,7 +7,7 @@ along the keys fastest, then query tiles, then heads. dQ = dS K is the forward's
 import triton
 import triton.language as tl
 
-from ..numbers import LOG2_E
+from ..launch.numbers import LOG2_E
 from .tiles import load_numbers, load_rows, store_rows, visible
 
 

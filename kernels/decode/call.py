@@ -40,6 +40,7 @@ def table_of(
 
 
 def decoded(
+    schedule: str,
     twins: Mapping[str, Callable[[Launch, Problem], Twin]],
     problem: Problem,
     tensors: dict[str, torch.Tensor],
@@ -50,11 +51,11 @@ def decoded(
     """O and LSE by a schedule of splits and their merge.
 
     Args:
-        twins: of the schedule, whose name is that of the first; tensors: by name of the program's; arguments: of the
+        schedule: its name; twins: of its launches; tensors: by name of the program's; arguments: of the
             first launch, in the place of its own.
     """
     q = tensors["Q"]
-    first, *merge = launches_for(next(iter(twins)), problem, config, device, q)
+    first, *merge = launches_for(schedule, problem, config, device, q)
     width = {"table_width": tensors["TABLE"].shape[1]} if "TABLE" in tensors else {}
     first = replace(first, arguments=frozen(**{**first.arguments, **arguments, **width}))
     run_all((first, *merge), problem, twins, tensors)

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from ..numbers import LN_2
+from ..launch.numbers import LN_2
 
 
 @triton.jit

@@ -14,8 +14,9 @@ from ..launch.program import Launch, Tensor
 from ..prediction.prediction import Prediction
 from ..problems.attention import AttentionProblem
 from ..problems.problem import Problem
+from ..refusal import Refusal
 from ..residency.device_memory import BLOCK_BYTES, peak_bytes
-from ..resolve import launches_of
+from ..resolve import attempt_launches, launches_of
 from ..schedules.contract import Schedule
 from ..schedules.registry import all_schedules, default_schedule
 
@@ -23,7 +24,7 @@ SCHEMA = "tilesight.training-step/1"
 GIVEN = "dO"
 """What the backward pass reads and no pass of attention makes."""
 SMALL = {"batch": 1, "heads": 1, "seqlen_q": 128, "seqlen_k": 128, "head_dim": 64}
-"""A problem small enough for whatever a schedule can be asked: it says which tensors its passes read and write."""
+"""A problem that says which tensors passes read and write; a schedule that refuses it goes with none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,7 @@ def memory_of(forward: Sequence[Launch], backward: Sequence[Launch]) -> Memory:
 
 def step_of(forward: Prediction, backward: Prediction, device: Device) -> TrainingStep:
     """A step of two predictions. Raises: ValueError: the backward pass reads what the forward pass does not make."""
-    first, second = (launches_of(one.problem, one.schedule, one.config, device) for one in (forward, backward))
+    first, second = (launches_of(item.problem, item.schedule, item.config, device) for item in (forward, backward))
     if lacking := why_apart(first, second):
         raise ValueError(f"{forward.schedule} does not make {lacking}, which {backward.schedule} reads")
     return TrainingStep(forward=forward, backward=backward, memory=memory_of(first, second))
@@ -134,7 +135,7 @@ def partners(names: Sequence[str], kind: type[Problem]) -> list[str]:
     Args:
         names: of one pass; kind: what the other pass solves.
     """
-    return list(dict.fromkeys(found for name in names for found in _partner(all_schedules()[name], kind)[:1]))
+    return list(dict.fromkeys(other for name in names for other in _partner(all_schedules()[name], kind)[:1]))
 
 
 def _partner(schedule: Schedule, kind: type[Problem]) -> list[str]:
@@ -142,11 +143,10 @@ def _partner(schedule: Schedule, kind: type[Problem]) -> list[str]:
     usual = [item for item in all_schedules().values() if item.problem is kind]
     usual.sort(key=lambda item: (item.baseline != schedule.baseline, item.name != default_schedule(kind)))
     device, _ = found_device("h200")
-    small = [launches_of(item.problem(**SMALL), item.name, None, device) for item in (schedule, *usual)]
-    asked, others = small[0], small[1:]
-    forward_first = schedule.problem is AttentionProblem
-    return [
-        item.name
-        for item, launches in zip(usual, others, strict=True)
-        if not (why_apart(asked, launches) if forward_first else why_apart(launches, asked))
-    ]
+    names = []
+    for item in usual:
+        both = [attempt_launches(side.problem(**SMALL), side.name, None, device) for side in (schedule, item)]
+        first, second = both if schedule.problem is AttentionProblem else reversed(both)
+        if not (isinstance(first, Refusal) or isinstance(second, Refusal) or why_apart(first, second)):
+            names.append(item.name)
+    return names

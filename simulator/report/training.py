@@ -67,7 +67,8 @@ def _best_steps(
     steps: list[tuple[TrainingStep | str, Device]] = []
     for both in zip(forwards, backwards, strict=True):
         ranked = [
-            [replace(item.prediction, device=one.device_name) for item in one.ranked if item.prediction] for one in both
+            [replace(item.prediction, device=ranking.device_name) for item in ranking.ranked if item.prediction]
+            for ranking in both
         ]
         try:
             steps.append((best_step(ranked[0], ranked[1], both[0].device), both[0].device))

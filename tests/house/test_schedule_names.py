@@ -10,7 +10,7 @@ from house import farm
 from tilesight.simulator.schedules.registry import all_schedules
 
 ROOMS = ("simulator", "kernels", "validate", "tilesight")
-FILES = ("simulator/schedules/{}.py", "simulator/schedules/backward/{}.py", "kernels/{}.py")
+FILES = (*(f"simulator/schedules/{room}{{}}.py" for room in ("", "backward/", "decode/")), "kernels/{}.py")
 """The files of a schedule."""
 ALLOWED = {"simulator/schedules/registry.py": "DEFAULT_SCHEDULE"}
 """File -> the constant that holds the default."""

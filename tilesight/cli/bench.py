@@ -63,7 +63,7 @@ def checkpoint(
 ) -> None:
     """Answer what a person learning FlashAttention is asked: predicted, and measured where there is a GPU."""
     passes = list(PASSES) if pass_ == BOTH else [pass_]
-    answers = [_answers(problem_given(problem, PASSES[one]), device, workers) for one in passes]
+    answers = [_answers(problem_given(problem, PASSES[name]), device, workers) for name in passes]
     from ..validate.experiments.checkpoint import both_passes
     from ..validate.report.checkpoint import checkpoint_html, checkpoint_text
 

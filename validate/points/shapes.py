@@ -62,6 +62,26 @@ SHAPES: dict[str, dict[str, Any]] = {
         "head_dim": 128,
         "kv_dtype": "i8",
     },
+    "chunk": {
+        "batch": 2,
+        "heads": 32,
+        "kv_heads": 8,
+        "seqlen_q": 512,
+        "seqlen_k": 8192,
+        "head_dim": 128,
+        "causal": True,
+    },
+    "paged chunk": {
+        "batch": 3,
+        "heads": 16,
+        "kv_heads": 4,
+        "seqlen_q": 256,
+        "seqlen_k": 4096,
+        "head_dim": 128,
+        "causal": True,
+        "lengths": (4096, 1000, 2048),
+        "page": 64,
+    },
     "wide": {"batch": 1, "heads": 4, "seqlen_q": 4096, "seqlen_k": 20000, "head_dim": 64},
 }
 """Shapes of the short list, by the names that schedules list them by (`schedules.coverage`)."""

@@ -4,6 +4,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kernels.interpreted.inputs import draw, sinks
+from tilesight.kernels.chunked_flash import chunked_flash
 from tilesight.kernels.flash2 import flash2
 from tilesight.kernels.flash2_tma import flash2_tma
 from tilesight.kernels.flash_decode import flash_decode
@@ -15,7 +16,7 @@ from tilesight.simulator.schedules.config import Config
 KERNELS = MappingProxyType({"flash2": flash2, "flash2_tma": flash2_tma})
 
 
-FUNCTIONS = KERNELS | {"flash_decode": flash_decode, "masked_flash": masked_flash}
+FUNCTIONS = KERNELS | {"flash_decode": flash_decode, "chunked_flash": chunked_flash, "masked_flash": masked_flash}
 
 
 def right(name: str, problem: AttentionProblem, config: Config, kind: str = "random", seed: int = 0) -> None:

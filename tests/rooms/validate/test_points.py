@@ -208,5 +208,7 @@ def test_so_many_points_are_drawn_as_are_asked_for() -> None:
 
 def test_a_schedule_that_nobody_judges_is_refused_by_name() -> None:
     """And those that are measured are listed."""
-    with pytest.raises(BadInput, match="schedule 'mla_decode': is not measured yet; those that are: flash1, "):
+    with pytest.raises(
+        BadInput, match="schedule 'mla_decode': is not measured yet; those that are: chunked_flash, flash1, "
+    ):
         asked("mla_decode")

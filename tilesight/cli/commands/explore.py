@@ -164,7 +164,9 @@ def explore(
     deliver(
         text,
         Output(
-            option="--csv", path=csv, make=lambda: render.to_csv(devices_rows([one for some in ranked for one in some]))
+            option="--csv",
+            path=csv,
+            make=lambda: render.to_csv(devices_rows([item for some in ranked for item in some])),
         ),
         Output(option="--html", path=html, make=lambda: _html(first, made(context))),
         Output(option="--plot", path=plot, make=lambda: _png(first)),

@@ -36,24 +36,24 @@ Source: Dao, Haziza, Massa, Sizov, Flash-Decoding for long-context inference (20
 packing of a group's heads: FlashInfer (Ye et al. 2025), section 3.
 """
 
-from ..device.device import Device
-from ..integers import cdiv, next_power_of_two
-from ..launch.cache import cache_tensors
-from ..launch.outline import UNKNOWN, outline
-from ..launch.program import Launch, Tensor
-from ..launch.split_rules import (
+from ...device.device import Device
+from ...integers import cdiv, next_power_of_two
+from ...launch.cache import cache_tensors
+from ...launch.outline import UNKNOWN, outline
+from ...launch.program import Launch, Tensor
+from ...launch.split_rules import (
     Decode,
     flash_attention_3_splits,
     flashinfer_splits,
     sglang_triton_splits,
     vllm_triton_splits,
 )
-from ..problems.attention import AttentionProblem
-from .config import Config
-from .contract import Schedule, frozen
-from .coverage import DECODE, Coverage
-from .options import BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, number, tiled
-from .tiles import (
+from ...problems.attention import AttentionProblem
+from ..config import Config
+from ..contract import Schedule, frozen
+from ..coverage import DECODE, Coverage
+from ..options import BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, number, tiled
+from ..tiles import (
     FP8_P_LOG2,
     LOG2_E,
     STATISTIC,
@@ -88,9 +88,14 @@ SPLITS = number(
 
 def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
     """Splits, and their merge where there are several."""
+    return split_launches(problem, config, max(LEAST_ROWS, next_power_of_two(problem.head_group * problem.seqlen_q)))
+
+
+def split_launches(problem: AttentionProblem, config: Config, tile_rows: int) -> tuple[Launch, ...]:
+    """The same of any number of queries. Args: tile_rows: of a tile; each tile of each split of a KV head is a CTA."""
     group, splits = problem.head_group, config.splits
     check_splits(problem, config)
-    kv_slabs, rows = problem.batch * problem.kv_heads, problem.head_group * problem.seqlen_q
+    kv_slabs, row_tiles = problem.batch * problem.kv_heads, cdiv(group * problem.seqlen_q, tile_rows)
     dim = padded_head_dim(problem)
     outputs = (query_tensor(problem, "O", "output"), statistic_tensor(problem, "LSE"))
     parts = parts_of(problem, splits, problem.head_dim)
@@ -99,10 +104,10 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
     sinks = sink_tensors(problem)
     split = Launch(
         name="flash_decode_cache" if cached else "flash_decode",
-        grid=(splits, kv_slabs, 1),
+        grid=(row_tiles * splits, kv_slabs, 1),
         num_warps=config.num_warps,
         num_stages=config.num_stages,
-        program=outline((*inputs, *(parts if splits > 1 else outputs), *sinks), splits * kv_slabs),
+        program=outline((*inputs, *(parts if splits > 1 else outputs), *sinks), row_tiles * splits * kv_slabs),
         resources=UNKNOWN,
         dtype=problem.dtype,
         constants=frozen(
@@ -110,7 +115,8 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
             padded_dim=dim,
             kv_heads=problem.kv_heads,
             head_group=group,
-            tile_rows=max(LEAST_ROWS, next_power_of_two(rows)),
+            tile_rows=tile_rows,
+            tiled=row_tiles > 1,
             block_n=config.block_n,
             causal=problem.causal,
             window=problem.window,

@@ -35,19 +35,19 @@ Source: DeepSeek-AI, DeepSeek-V2 (2024), section 2.1, projections absorbed; Flas
 splits: Dao et al., Flash-Decoding (2023).
 """
 
-from ..device.device import Device
-from ..dtypes import DTYPES
-from ..integers import cdiv, next_power_of_two
-from ..launch.cache import cache_tensors
-from ..launch.outline import UNKNOWN, outline
-from ..launch.program import Launch, Tensor
-from ..launch.split_rules import Decode, sglang_triton_splits, vllm_triton_mla_splits
-from ..problems.latent_attention import LatentAttentionProblem
-from .config import Config
-from .contract import Schedule, frozen
+from ...device.device import Device
+from ...dtypes import DTYPES
+from ...integers import cdiv, next_power_of_two
+from ...launch.cache import cache_tensors
+from ...launch.outline import UNKNOWN, outline
+from ...launch.program import Launch, Tensor
+from ...launch.split_rules import Decode, sglang_triton_splits, vllm_triton_mla_splits
+from ...problems.latent_attention import LatentAttentionProblem
+from ..config import Config
+from ..contract import Schedule, frozen
+from ..options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, tiled
+from ..tiles import LOG2_E, query_tensor, statistic_tensor
 from .flash_decode import LEAST_ROWS, MOST_SPLITS, SPLITS, check_splits, merge_of, parts_of
-from .options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, tiled
-from .tiles import LOG2_E, query_tensor, statistic_tensor
 
 MOST_ROWS, WARPS_OF_MOST_ROWS = 64, 8
 """Rows of the largest tile whose O, of the width of a latent, registers hold: half of those of eight warps."""
