@@ -74,7 +74,7 @@ def attention(
     """Eager attention; one head at a time, so that only one score matrix is in memory.
 
     Args:
-        q: (B, H, M, D); k, v: (B, G, N, D).
+        q: (B, H, M, D); k: (B, G, N, D); v: (B, G, N, D_v).
         causal: mask aligned to the last key: row i sees keys 0 .. i + N - M;
             window: the last so many of them, 0 for all; mask: what it has beyond both (`problems.pattern`).
         working: compute in the working precision: products of q.dtype with fp32 sums, P rounded to q.dtype; else fp64.
@@ -85,14 +85,14 @@ def attention(
         softcap: scores are cap * tanh(score / cap), 0: as they are; sinks: (H,), logits that join the sums of rows.
 
     Returns:
-        O (B, H, M, D): fp64, or q.dtype (bf16 for fp8) with `working`; LSE (B, H, M): fp64 or fp32; largest scores.
+        O (B, H, M, D_v): fp64, or q.dtype (bf16 for fp8) with `working`; LSE (B, H, M): fp64 or fp32; largest scores.
         In rows that see no key O is 0 and LSE -inf.
     """
     batch, heads, rows, dim = q.shape
     group, keys = heads // k.shape[1], k.shape[2]
     precision = torch.float32 if working else torch.float64
     output = torch.bfloat16 if q.dtype == FP8 else q.dtype
-    o = torch.empty(q.shape, dtype=output if working else precision, device=q.device)
+    o = torch.empty((*q.shape[:3], v.shape[3]), dtype=output if working else precision, device=q.device)
     lse = torch.empty((batch, heads, rows), dtype=precision, device=q.device)
     largest_score = torch.zeros((batch, heads), dtype=precision, device=q.device)
     pattern = pattern_of(mask)

@@ -124,7 +124,7 @@ def problem_of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **asked: Any) 
 
     Args:
         q: (B, H, M, D); k, v: (B, G, N, D); contiguous, of one dtype, on one device.
-        asked: the other fields of the problem.
+        asked: the other fields of the problem; with head_dim_v v may be of another width.
 
     Raises:
         ValueError: a shape, dtype, device or layout that the kernels cannot take; one line.
@@ -135,7 +135,7 @@ def problem_of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **asked: Any) 
             raise ValueError(f"{name} has dtype {tensor.dtype}, q has {q.dtype}: must be the same")
         if tensor.device != q.device:
             raise ValueError(f"{name} is on {tensor.device}, q is on {q.device}: must be the same device")
-    if k.shape != v.shape:
+    if k.shape[:-1] != v.shape[:-1] or (k.shape != v.shape and "head_dim_v" not in asked):
         raise ValueError(f"k has shape {tuple(k.shape)}, v has {tuple(v.shape)}: must be the same")
     if (k.shape[0], k.shape[3]) != (q.shape[0], q.shape[3]):
         raise ValueError(f"q has shape {tuple(q.shape)}, k has {tuple(k.shape)}: batch and head_dim must be the same")

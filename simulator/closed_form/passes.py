@@ -12,6 +12,8 @@ from ..problems.problem import ReadWrite
 QUERY_ROWS = frozenset({"Q", "dQ"})
 OUTPUT_ROWS = frozenset({"O", "dO"})
 KEY_ROWS = frozenset({"K", "V", "dK", "dV"})
+VALUE_ROWS = frozenset({"V", "dV"})
+"""Of the width of a value, which need not be that of a key."""
 STATISTICS = frozenset({"l", "m", "LSE", "delta"})
 """An fp32 number a query row."""
 DROPOUT_MASK = "Z"
@@ -47,9 +49,10 @@ def matrix_bytes(problem: AttentionProblem, matrix: str) -> int:
     if matrix in QUERY_ROWS:
         return rows * problem.head_dim * element
     if matrix in OUTPUT_ROWS:
-        return rows * problem.head_dim * problem.output_bytes
+        return rows * problem.value_dim * problem.output_bytes
     if matrix in KEY_ROWS:
-        return problem.batch * problem.kv_heads * problem.seqlen_k * problem.head_dim * element
+        cols = problem.value_dim if matrix in VALUE_ROWS else problem.head_dim
+        return problem.batch * problem.kv_heads * problem.seqlen_k * cols * element
     if matrix in STATISTICS:
         return rows * STATISTIC_BYTES
     return rows * problem.seqlen_k * (1 if matrix == DROPOUT_MASK else element)

@@ -42,7 +42,7 @@ class AttentionProblem(Problem):
         kv_heads: G, key/value heads; must divide H. 0 means "as many as query heads".
         seqlen_q: M, query length.
         seqlen_k: N, key length.
-        head_dim: D, elements per head.
+        head_dim: D, elements per head; head_dim_v: of V and O, where it is not D; 0: it is.
         dtype: element type of Q, K, V and O: fp32, fp16, bf16 or fp8 (e4m3, and then O is bf16).
         causal: whether the mask is causal.
         window: keys that a query sees at most, the last up to its own place; 0: all. The mask is then causal.
@@ -66,6 +66,7 @@ class AttentionProblem(Problem):
         Field(name="heads", help="Query heads (H).", default=32),
         Field(name="kv_heads", help="KV heads (G); must divide H.  [default: H]", default=None),
         Field(name="head_dim", help="Head dimension (D).", default=64),
+        Field(name="head_dim_v", help="Head dimension of V and O, where it is not D; 0: it is.", default=0),
         Field(name="dtype", help="Element type.", default="fp16", metavar="|".join(OPERANDS), choices=OPERANDS),
         Field(name="causal", help="Causal mask, aligned to the last key (bottom right).", default=False),
         Field(name="window", help="Causal mask of the last W keys only (sliding window).", default=0, metavar="W"),
@@ -101,6 +102,7 @@ class AttentionProblem(Problem):
     )
     ASKS_NOTHING: ClassVar[Mapping[str, Any]] = MappingProxyType(
         {
+            "head_dim_v": 0,
             "window": 0,
             "causal": False,
             "mask": "",
@@ -122,6 +124,7 @@ class AttentionProblem(Problem):
     seqlen_q: int
     seqlen_k: int
     head_dim: int
+    head_dim_v: int = 0
     dtype: str = "fp16"
     causal: bool = False
     window: int = 0
@@ -136,7 +139,8 @@ class AttentionProblem(Problem):
 
     def __post_init__(self) -> None:
         check_whole_numbers(self, "batch", "heads", "seqlen_q", "seqlen_k", "head_dim")
-        for name, allowed in (("kv_heads", "1 or more"), ("window", "1 or more, or 0 for none")):
+        whole_numbers = {"kv_heads": "1 or more", "window": "1 or more, or 0 for none", "head_dim_v": "16 to 512"}
+        for name, allowed in whole_numbers.items():
             object.__setattr__(self, name, whole(name, getattr(self, name), 0, f"an integer of {allowed}"))
         for name in ("causal", "sinks"):
             object.__setattr__(self, name, truth(name, getattr(self, name)))
@@ -150,6 +154,12 @@ class AttentionProblem(Problem):
         check_dtype(self.dtype, OPERANDS)
         if self.head_dim not in self.HEAD_DIMS:
             raise ValueError(f"head_dim = {self.head_dim}: must be a multiple of 8 from 16 to 512")
+        if self.head_dim_v and self.head_dim_v not in self.HEAD_DIMS:
+            raise ValueError(
+                f"head_dim_v = {self.head_dim_v}: must be a multiple of 8 from 16 to 512, or 0 for head_dim"
+            )
+        if self.head_dim_v == self.head_dim:
+            object.__setattr__(self, "head_dim_v", 0)
         for name, end, allowed in (
             ("dropout", 1.0, "a probability in [0, 1)"),
             ("softcap", inf, "above 0, or 0 for none"),
@@ -186,6 +196,7 @@ class AttentionProblem(Problem):
         """In a word, e.g. `B4-H32-G8-M4096-N4096-D64-fp16-causal`."""
         parts = [f"B{self.batch}", f"H{self.heads}", f"G{self.kv_heads}", f"M{self.seqlen_q}", f"N{self.seqlen_k}"]
         parts += [f"D{self.head_dim}", self.dtype, *(["causal"] if self.causal else [])]
+        parts += [f"V{self.head_dim_v}"] if self.head_dim_v else []
         parts += [f"window{self.window}"] if self.window else []
         parts += [f"mask{_digest(self.mask)}"] if self.mask else []
         parts += [f"dropout{self.dropout:g}"] if self.dropout else []
@@ -205,6 +216,7 @@ class AttentionProblem(Problem):
         if self.lengths:
             lengths = f"M={self.seqlen_q} N={words(self.lengths)}"
         shape = f"B={self.batch} H={self.heads}{kv_heads} {lengths} D={self.head_dim}"
+        shape += f"/{self.head_dim_v}" if self.head_dim_v else ""
         cache = f" kv {self.kv_dtype}" if self.kv_dtype else ""
         cache += f" pages of {self.page}, {pages.short(self.page_order)}" if self.page else ""
         score = f" softcap {self.softcap:g}" if self.softcap else ""
@@ -215,6 +227,11 @@ class AttentionProblem(Problem):
     def whole_mask(self) -> Mask:
         """Which keys each query sees."""
         return Mask(causal=self.causal, window=self.window, pattern=pattern_of(self.mask))
+
+    @property
+    def value_dim(self) -> int:
+        """Elements of a row of V and of O."""
+        return self.head_dim_v or self.head_dim
 
     @property
     def output_dtype(self) -> str:
@@ -270,16 +287,16 @@ class AttentionProblem(Problem):
 
     @property
     def flop_per_matmul(self) -> int:
-        """Useful floating-point operations of one of the two matrix products [FLOP]; masked scores do not count."""
+        """Useful floating-point operations of the product of Q and K [FLOP]; masked scores do not count."""
         return 2 * self.scores * self.head_dim
 
     @property
     def matmul_flop(self) -> int:
-        """Useful floating-point operations of both matrix products [FLOP]: 4 D for each score that is not masked.
+        """Useful operations of both matrix products [FLOP]: 2 (D + D_v), mostly 4 D, for each score that is not masked.
 
         FlashAttention, FlashInfer and Triton count so; for a causal mask they take half of all scores.
         """
-        return 2 * self.flop_per_matmul
+        return 2 * self.scores * (self.head_dim + self.value_dim)
 
     @property
     def compulsory(self) -> ReadWrite:
@@ -291,12 +308,12 @@ class AttentionProblem(Problem):
         Source: Williams et al., Roofline (2009); FlashAttention (2022), proof of Proposition 3.
         """
         seen = self._seen()
-        row_bytes, kv_bytes = self.heads * self.element_bytes, 2 * self.kv_heads * self.kv_element.size_bytes
+        row_bytes = self.heads * self.head_dim * self.element_bytes
+        kv_bytes = self.kv_heads * (self.head_dim + self.value_dim) * self.kv_element.size_bytes
         sinks_bytes = SINK_BYTES * self.heads if self.sinks else 0
         return ReadWrite(
-            read_bytes=(seen.queries * row_bytes + (seen.keys - self.shared_keys) * kv_bytes) * self.head_dim
-            + sinks_bytes,
-            write_bytes=self.batch * self.heads * self.seqlen_q * self.head_dim * self.output_bytes,
+            read_bytes=seen.queries * row_bytes + (seen.keys - self.shared_keys) * kv_bytes + sinks_bytes,
+            write_bytes=self.batch * self.heads * self.seqlen_q * self.value_dim * self.output_bytes,
         )
 
     def part_text(self, slab: int, first_row: int, last_row: int) -> str:

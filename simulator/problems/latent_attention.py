@@ -42,6 +42,7 @@ class LatentAttentionProblem(AttentionProblem):
     latent_dim: int = 512
     rope_dim: int = 64
     head_dim: int = field(init=False)
+    head_dim_v: int = field(init=False, default=0)
     kv_heads: int = field(init=False, default=1)
     window: int = field(init=False, default=0)
     dropout: float = field(init=False, default=0.0)

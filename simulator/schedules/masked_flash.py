@@ -27,7 +27,7 @@ Source: Dao, FlashAttention-2 (2023), Algorithm 1; lists of full and of partial 
 """
 
 from ..device.device import Device
-from ..integers import cdiv
+from ..integers import cdiv, next_power_of_two
 from ..launch.key_lists import mask_tensors
 from ..launch.outline import UNKNOWN, outline
 from ..launch.program import Launch
@@ -71,6 +71,8 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
         dtype=problem.dtype,
         constants=frozen(
             **product_constants(problem, block_m, block_n),
+            value_dim=problem.value_dim,
+            padded_value_dim=next_power_of_two(problem.value_dim),
             always=problem.whole_mask.always,
             p_log2=FP8_P_LOG2 if problem.dtype == "fp8" else 0,
         ),
@@ -97,7 +99,7 @@ SCHEDULE = Schedule(
     ),
     launches=launches,
     suited=suited_to_wide_heads,
-    reads=("causal", "window", "mask", "softcap", "sinks"),
+    reads=("head_dim_v", "causal", "window", "mask", "softcap", "sinks"),
     color="#56B4E9",
     outlined=True,
 )

@@ -63,25 +63,25 @@ def padded_head_dim(problem: AttentionProblem) -> int:
 
 
 def query_tensor(problem: AttentionProblem, name: str = "Q", role: str = "input") -> Tensor:
-    """A tensor of B * H slabs of M x D: Q, or O with its role."""
+    """A tensor of B * H slabs of M rows: Q of D columns, or O of those of V with its role."""
     return Tensor(
         name=name,
         role=role,  # type: ignore[arg-type]
         slabs=problem.batch * problem.heads,
         rows=problem.seqlen_q,
-        cols=problem.head_dim,
+        cols=problem.value_dim if name == "O" else problem.head_dim,
         dtype=problem.element if role == "input" else DTYPES[problem.output_dtype],
     )
 
 
 def key_tensor(problem: AttentionProblem, name: str) -> Tensor:
-    """A tensor of B * G slabs of N x D: K or V."""
+    """A tensor of B * G slabs of N rows: K, or V."""
     return Tensor(
         name=name,
         role="input",
         slabs=problem.batch * problem.kv_heads,
         rows=problem.seqlen_k,
-        cols=problem.head_dim,
+        cols=problem.value_dim if name == "V" else problem.head_dim,
         dtype=problem.element,
     )
 

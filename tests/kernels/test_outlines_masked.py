@@ -7,6 +7,7 @@ import pytest
 from schedules import contract
 from support.mask_definitions import seen_by_definition
 from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.closed_form.roofline import roofline
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import tally
@@ -95,3 +96,20 @@ def test_a_decode_with_cap_and_sinks_reads_a_sink_a_head_and_takes_two_operation
     more = asks_more.total.exp_count - plain.total.exp_count
     assert more == pytest.approx(2 * 2 * 2 * 16 * 1024, rel=0.01)
     assert asks_more.time_s >= plain.time_s
+
+
+def test_values_narrower_than_keys_are_read_written_and_multiplied_at_their_width() -> None:
+    """192 and 128, as DeepSeek-V3 prefills: bytes and operations tile by tile, the width of keys padded to 256."""
+    problem = replace(SMALL, head_dim=192, head_dim_v=128, causal=True)
+    (launch,) = followed(problem, num_stages=1, **TILES)
+    exact, tiles = tally(launch.program), int(needed_tiles(problem).sum())
+    heads = problem.batch * problem.heads
+    assert exact.load_bytes["Q"] == heads * 256 * 192 * 2
+    assert exact.load_bytes["K"] == heads * tiles * 32 * 192 * 2
+    assert exact.load_bytes["V"] == heads * tiles * 32 * 128 * 2
+    assert exact.store_bytes["O"] == heads * 256 * 128 * 2
+    resources_of = tilesight.compiler(problem, "h200", workers=1)
+    total = simulate(problem, schedule="masked_flash", config=Config(**TILES), resources_of=resources_of).total
+    assert total.executed_flop == heads * tiles * 2 * 64 * 32 * (256 + 128)
+    assert total.matmul_flop == problem.matmul_flop == heads * 256 * 257 // 2 * 2 * (192 + 128)
+    assert total.time_s > roofline(problem, H200).bound_s

@@ -45,7 +45,8 @@ def draw(problem: AttentionProblem, kind: str = "random", seed: int = 0) -> Tens
     generator = torch.Generator().manual_seed(seed)
     queries = (problem.batch, problem.heads, problem.seqlen_q, problem.head_dim)
     keys = (problem.batch, problem.kv_heads, problem.seqlen_k, problem.head_dim)
-    q, k, v = (INPUTS[kind](shape, generator).to(TORCH_DTYPES[problem.dtype]) for shape in (queries, keys, keys))
+    values = (*keys[:3], problem.value_dim)
+    q, k, v = (INPUTS[kind](shape, generator).to(TORCH_DTYPES[problem.dtype]) for shape in (queries, keys, values))
     return q, k, v
 
 

@@ -15,6 +15,7 @@ TILES = st.builds(Config, block_m=st.sampled_from((16, 32)), block_n=st.sampled_
 REST = st.fixed_dictionaries(
     {
         "head_dim": st.sampled_from((16, 40)),
+        "head_dim_v": st.sampled_from((0, 0, 16, 24, 64)),
         "dtype": st.sampled_from(("fp16", "fp32")),
         "softcap": st.sampled_from((0.0, 0.0, 2.0, 50.0)),
         "sinks": st.booleans(),

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import all_schedules
 
 SHAPE = {"batch": 2, "heads": 4, "seqlen_q": 100, "seqlen_k": 60, "head_dim": 64}
 
@@ -74,3 +75,18 @@ def test_problems_are_values() -> None:
     """Equal fields make equal, hashable problems."""
     assert AttentionProblem(**SHAPE) == AttentionProblem(**SHAPE, kv_heads=4)
     assert hash(AttentionProblem(**SHAPE)) == hash(AttentionProblem(**SHAPE, kv_heads=4))
+
+
+def test_values_may_be_of_another_width_than_keys() -> None:
+    """192 and 128: operations, compulsory bytes and names; the same width is none of its own; who has none refuses."""
+    shape = {"batch": 2, "heads": 4, "kv_heads": 2, "seqlen_q": 10, "seqlen_k": 30, "head_dim": 192}
+    problem = AttentionProblem(**shape, head_dim_v=128)
+    assert problem.matmul_flop == 2 * 4 * 10 * 30 * 2 * (192 + 128)
+    assert problem.compulsory.read_bytes == 2 * 2 * (4 * 10 * 192 + 2 * 30 * (192 + 128))
+    assert problem.compulsory.write_bytes == 2 * 2 * 4 * 10 * 128
+    assert problem.key.endswith("D192-fp16-V128") and " D=192/128 fp16" in problem.text
+    assert AttentionProblem(**shape, head_dim_v=192) == AttentionProblem(**shape)
+    with pytest.raises(ValueError, match="head_dim_v = 130: must be a multiple of 8 from 16 to 512, or 0 for head_dim"):
+        AttentionProblem(**shape, head_dim_v=130)
+    takers = {name for name, schedule in all_schedules().items() if schedule.why_not(problem) is None}
+    assert takers == {"masked_flash"}
