@@ -1,66 +1,33 @@
 """`tilesight.profile(function)`: what a function of PyTorch takes on a GPU, kernel by kernel; torch and triton, no GPU.
 
 record     operations of torch and launches of Triton kernels, in a process of their own (kernels.pytorch.file)
-predict    every launch by itself, from its machine code                                 (tuning.answers)
+predict    every launch by itself, from its machine code                                 (tuning.step_kernels)
 price      kernels of torch and of vendors' libraries                                    (simulator.operations.price)
 profile    rows, gaps, memory, and what is unlucky                                       (simulator.operations.profile)
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from .compiling import why_not
-from .predicting import refused_row
 from .simulator.arguments import optional_whole, shown
 from .simulator.device.device import Device, found_device
-from .simulator.emulator.storage import STORAGE_SHIFT
 from .simulator.jobs.stopping import LIMIT_S
 from .simulator.operations.gaps import QUEUES, Queue
-from .simulator.operations.gpu import as_profiled_s
+from .simulator.operations.operation import MODES, Mode
 from .simulator.operations.priced import PricedKernel
 from .simulator.operations.profile import Profile, profile_of
 from .simulator.operations.stated import StatedPrice, parse_prices, unused_notes
-from .simulator.prediction.kernel_row import KernelRow, fastest_first
-from .simulator.store.store import usual_store
+from .tuning.step_kernels import Predicting, simulated_kernels, times_s
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
-    from .kernels.compile.call import KernelCall
-    from .kernels.pytorch.file import Recorded
-    from .simulator.operations.operation import Operation, RecordedStep
+    from .kernels.pytorch.file import Recorded, Times
+    from .simulator.operations.operation import RecordedStep
 
-Mode = Literal["auto", "eager", "compiled"]
-MODES: tuple[Mode, ...] = ("auto", "eager", "compiled")
 INDICES = ("", "uniform")
-WAITS_FOR = {
-    "hbm": "HBM",
-    "l2": "L2",
-    "tensor": "tensor cores",
-    "wait": "latency",
-    "tail": "latency",
-    "launch": "latency",
-}
-"""Bottleneck of a launch -> what a row says that it waits for; all others are pipes of the SM: `instructions`."""
-MATTERS = 0.05
-"""Share of the bytes that a launch asks for from which on estimated ones are noted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Predicting:
-    """How launches of Triton kernels are predicted.
-
-    Args:
-        limit_s, compile_limit_s: that each prediction, and the compiler for each launch may take, None: as long as
-            they like [s].
-        workers: processes; progress: called with (launches answered, launches in all).
-    """
-
-    limit_s: float | None = LIMIT_S
-    compile_limit_s: float | None = None
-    workers: int | None = 1
-    progress: Callable[[int, int], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +35,8 @@ class Asked:
     """How a step runs.
 
     Args:
-        mode: `auto`, as the code has it, or `eager` or `compiled`; train: whether forward, backward and optimizer run.
+        mode: `auto`, as the code has it, or `eager`, `compiled` or `max-autotune`; train: whether forward, backward and
+            optimizer run.
         queue: `stream` or `graph`; settings: what-ifs of the device, `key=value`; options: of the recording.
         prices: that are stated of operations.
     """
@@ -99,9 +67,10 @@ def profile(
         function: a function or module, or `file.py:function` or `package.module:function`, as the command has it.
         arguments: that a function or module is called with: tensors without data, such as those of `device="meta"`.
         device: a name, a path to a TOML file, or, for a function or module, the device itself.
-        mode: `auto`: as the code has it; `eager`, or `compiled` by torch.compile.
+        mode: `auto`: as the code has it; `eager`, or `compiled` by torch.compile, or by its `max-autotune`.
         train: whether the backward pass of what it returns, and its optimizer, run too.
-        queue: whether kernels are enqueued in a `stream`, or replayed in a CUDA `graph`.
+        queue: whether kernels are enqueued in a `stream`, or replayed in a CUDA `graph`, as they are where
+            torch.compile makes one.
         indices: `uniform` draws indices whose values nobody gives; else Triton kernels that follow them are refused.
         prices: of operations that have none, by their names: a time, `{"mylib::op": "12us"}`, or a bandwidth at which
             their bytes move, `{"all_reduce": "450GB/s"}`; they go before other prices.
@@ -130,8 +99,12 @@ def profile(
             raise ValueError(f"device = {shown(device)}: name it, or its file, for a function that is in a file")
     stated = parse_prices(_texts(prices or {}))
     asked = Asked(mode=mode, train=train, queue=queue, options={"indices": indices}, prices=stated)
-    step = recorded(function, gpu, name, asked) if isinstance(function, str) else live(function, arguments, gpu, asked)
-    return profiled(step, gpu, name, asked, Predicting(limit_s=time_limit_s, workers=workers), subject)
+    how = Predicting(limit_s=time_limit_s, workers=workers)
+    if isinstance(function, str):
+        step = recorded(function, gpu, name, asked, how)
+    else:
+        step = live(function, arguments, gpu, name, asked, how)
+    return profiled(step, gpu, name, asked, how, subject)
 
 
 def _texts(prices: Mapping[str, str]) -> Mapping[str, str]:
@@ -169,15 +142,40 @@ def runtime_estimation(device: Device | str = "h200") -> "Callable[[Node, int | 
     return estimation(gpu)
 
 
-def live(function: Callable[..., Any], arguments: Sequence[Any], device: Device, asked: Asked) -> "Recorded":
+def live(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    device: Device,
+    name: str,
+    asked: Asked,
+    predicting: Predicting,
+) -> "Recorded":
     """What a function or module does that is loaded here. Raises: as `kernels.pytorch.live`."""
     from .kernels.pytorch.live import record_live
 
-    return record_live(function, arguments, device=device, mode=asked.mode, train=asked.train, options=asked.options)
+    return record_live(
+        *(function, arguments),
+        device=device,
+        mode=asked.mode,
+        train=asked.train,
+        options=asked.options,
+        times=_times(device, name, predicting),
+    )
 
 
-def recorded(target: str, device: Device, name: str, asked: Asked) -> "Recorded":
-    """What a step does. Args: target: `file.py:function`. Raises: as `kernels.capture.file`."""
+def _times(device: Device, name: str, predicting: Predicting) -> "Times":
+    return lambda calls: times_s(calls, device, name, predicting)
+
+
+def recorded(target: str, device: Device, name: str, asked: Asked, predicting: Predicting) -> "Recorded":
+    """What a step does.
+
+    Args:
+        target: `file.py:function`; predicting: of what torch's compiler chooses among.
+
+    Raises:
+        As `kernels.capture.file`.
+    """
     from .kernels.pytorch.file import record_step
 
     return record_step(
@@ -186,6 +184,7 @@ def recorded(target: str, device: Device, name: str, asked: Asked) -> "Recorded"
         mode=asked.mode,
         train=asked.train,
         options=asked.options,
+        times=_times(device, name, predicting),
     )
 
 
@@ -196,7 +195,8 @@ def profiled(
     simulated = simulated_kernels(step, device, name, predicting)
     priced = prices(step.step, device, simulated, asked.prices)
     noted = replace(step.step, notes=(*step.step.notes, *unused_notes(asked.prices, step.step)))
-    return profile_of(noted, priced, device, name, subject=subject, queue=asked.queue)
+    queue: Queue = "graph" if step.step.graphed else asked.queue
+    return profile_of(noted, priced, device, name, subject=subject, queue=queue)
 
 
 def prices(
@@ -213,76 +213,3 @@ def prices(
     from .simulator.operations.price import price_step
 
     return price_step(step, device, simulated, stated)
-
-
-def simulated_kernels(
-    step: "Recorded", device: Device, name: str, predicting: Predicting
-) -> dict[int, PricedKernel | str]:
-    """The Triton kernels of a step, by number of the operation: the fastest configuration; or why none is predicted.
-
-    Launches that do the same are predicted once, wherever their tensors lie.
-    """
-    from .kernels.compile.call import KernelCall
-    from .tuning.answers import predict_all
-    from .tuning.workers import TargetDevice
-
-    operations = {number: made for number, made in enumerate(step.step.operations) if made.kind == "triton"}
-    launches = {place: step.calls[place] for made in operations.values() for place in made.calls}
-    usable = {place: movable(call) for place, call in launches.items() if isinstance(call, KernelCall)}
-    target = TargetDevice(
-        device=device, name=name, compile_limit_s=predicting.compile_limit_s, limit_s=predicting.limit_s
-    )
-    answers = predict_all(
-        list(usable.values()),
-        target,
-        store=usual_store(),
-        workers=predicting.workers,
-        progress=predicting.progress,
-    )
-    rows = dict(zip(usable, answers, strict=True))
-    rows |= {place: refused_row(call) for place, call in launches.items() if not isinstance(call, KernelCall)}
-    return {
-        number: _fastest(made, [rows[place] for place in made.calls], device) for number, made in operations.items()
-    }
-
-
-def movable(call: "KernelCall") -> "KernelCall":
-    """The launch with its storages numbered from 0 on, in the order of its parameters."""
-    numbers = {storage.number: place for place, storage in enumerate(call.storages)}
-    pointers = {name for name, kind in call.job["signature"] if kind.startswith(("*", "tensordesc"))}
-
-    def moved(name: str, value: float) -> float:
-        if name not in pointers or not isinstance(value, int):
-            return value
-        number, offset_bytes = (value >> STORAGE_SHIFT) - 1, value & (1 << STORAGE_SHIFT) - 1
-        return (numbers[number] + 1 << STORAGE_SHIFT) + offset_bytes if number in numbers else value
-
-    return replace(
-        call,
-        arguments={name: moved(name, value) for name, value in call.arguments.items()},
-        storages=tuple(replace(storage, number=numbers[storage.number]) for storage in call.storages),
-    )
-
-
-def _fastest(operation: "Operation", rows: Sequence[KernelRow], device: Device) -> PricedKernel | str:
-    """What a Triton kernel takes; or why nobody knows, in one line. Args: rows: of its configurations."""
-    row = rows[fastest_first(rows)[0]]
-    launch = row.prediction
-    if launch is None:
-        return row.refused or "it is not predicted"
-    traffic = launch.traffic
-    guessed = row.estimated_bytes > MATTERS * row.requested_bytes
-    doubts = [
-        *(["a lower bound: waits of CTAs for each other are left out"] if row.lower_bound else []),
-        *([f"addresses of {row.estimated_accesses} of {row.accesses} accesses are estimated"] if guessed else []),
-    ]
-    return PricedKernel(
-        name=operation.name,
-        source="simulated",
-        time_s=as_profiled_s(traffic.time_s, device),
-        bound_by=WAITS_FOR.get(launch.bottleneck, "instructions"),
-        hbm_read_bytes=traffic.hbm_read_bytes,
-        hbm_write_bytes=traffic.hbm_write_bytes,
-        l2_bytes=traffic.l2_read_bytes + traffic.l2_write_bytes,
-        note="; ".join(doubts),
-    )

@@ -9,14 +9,14 @@ Tensors are made with `device="cuda"`, or by modules that are; they have shapes,
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ...simulator.device.device import Device
 from ...simulator.jobs.processes import Answerer, Died
-from ...simulator.operations.operation import Operation, RecordedStep
+from ...simulator.operations.operation import Mode, Operation, RecordedStep
 from ..capture.file import CannotCapture, UserCodeFailed
 from ..compile.cache import triton_cache
 from ..compile.call import KernelCall, RefusedCall, from_plain, values_of
@@ -27,6 +27,8 @@ TIMEOUT_S = 600.0
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "TORCH_LOGS": "-all"}
 """Variables that keep torch from logging what notes say, or what is of no use for people."""
 OPTIONS = ("indices", "timeout_s")
+Times = Callable[[Sequence[KernelCall | RefusedCall]], Sequence[float | None]]
+"""Launches -> what each takes [s]; None: nobody knows."""
 INDICES = ("", "uniform")
 
 
@@ -49,19 +51,22 @@ def record_step(
     device_text: str,
     *,
     settings: Sequence[str] = (),
-    mode: Literal["auto", "eager", "compiled"] = "auto",
+    mode: Mode = "auto",
     train: bool = False,
     options: Mapping[str, Any] | None = None,
+    times: Times | None = None,
 ) -> Recorded:
     """Record what a function of a user's file launches; what it prints reaches stderr once it has ended.
 
     Args:
         target: `file.py:function` or `package.module:function`.
         device: that is spoken of; device_text: its name, or path of its file; settings: what-ifs of it, `key=value`.
-        mode: `auto`: `torch.compile` is honoured; `eager`: it is not; `compiled`: the whole function is compiled.
+        mode: `auto`: `torch.compile` is honoured; `eager`: it is not; `compiled`: the whole function is compiled;
+            `max-autotune`: and choices are tried.
         train: with gradients, and the backward pass of what the function returns.
         options: `indices`: `uniform` gives random values below the indexed size to index tensors without values;
             `timeout_s`: what it may take [s].
+        times: predicts Triton kernels that torch's compiler would time to choose among; None: it chooses without.
 
     Raises:
         CannotCapture: there is no such file or function, it needs other arguments, or this torch lacks a hook.
@@ -89,13 +94,20 @@ def record_step(
         "indices": given.get("indices", ""),
     }
     try:
-        answer = process.ask(job, float(given.get("timeout_s", TIMEOUT_S)))
+        answer = process.ask(job, float(given.get("timeout_s", TIMEOUT_S)), lambda question: told(question, times))
     except Died as death:
         raise UserCodeFailed(f"{target}: {death}") from None
     finally:
         sys.stderr.write(process.said)
         process.stop()
     return recorded_of(answer)
+
+
+def told(question: Mapping[str, Any], times: Times | None) -> dict[str, Any]:
+    """What the process is told that records a step: `times_s` of launches."""
+    values = values_of(question["values"])
+    calls = [from_plain(call, values) for call in question["calls"]]
+    return {"times_s": list(times(calls)) if times else [None] * len(calls)}
 
 
 def recorded_of(answer: Mapping[str, Any]) -> Recorded:
@@ -113,6 +125,7 @@ def recorded_of(answer: Mapping[str, Any]) -> Recorded:
             peak_bytes=step["peak_bytes"],
             parameter_bytes=step["parameter_bytes"],
             notes=tuple(step["notes"]),
+            graphed=step["graphed"],
             ended=step["ended"],
         ),
         calls=tuple(from_plain(call, values) for call in answer["calls"]),

@@ -175,15 +175,18 @@ def _hook_compiler(stack: ExitStack, device: Device, properties: Any, notes: dic
     replace(stack, "torch._inductor.fx_passes.pad_mm:_should_pad", padding_for(device, notes))
     # It looks for libcuda.
     replace(stack, "torch._inductor.runtime.triton_helpers:set_driver_to_gpu", lambda: None)
-    # CUDA graphs record on a device: kernels are the same without.
-    replace(stack, "torch._inductor.compile_fx:cudagraphify", lambda model, *_, **__: model)
     config = import_module("torch._inductor.config")
     settings = {
         "compile_threads": 1,
         "fx_graph_cache": False,
         "fx_graph_remote_cache": False,
         "triton.autotune_at_compile_time": False,
+        "benchmark_epilogue_fusion": True,  # what is compiled for it tells its registers, of which there are none here
+        "autotune_in_subproc": False,
     }
+    # What is graphed in parts lies on lines that Inductor does not tell the nodes of.
+    newer = ("pipeline_max_autotune_gemm", "graph_partition")
+    settings |= {name: False for name in newer if hasattr(config, name)}
     try:
         stack.enter_context(config.patch(settings))
     except AttributeError as error:

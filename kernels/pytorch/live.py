@@ -12,18 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from ...simulator.device.device import Device
+from ...simulator.jobs.processes import ASKS
+from ...simulator.operations.operation import Mode
 from ..capture.file import CannotCapture, UserCodeFailed
-from .file import TIMEOUT_S, Recorded, recorded_of
+from .file import TIMEOUT_S, Recorded, Times, recorded_of, told
 from .step import recording
 from .storages import Storages, is_real
-from .worker import answered
+from .worker import answered, times_of
 
 STDERR = 2
 ORIGINALS = ("_orig_mod", "_torchdynamo_orig_callable")
@@ -35,14 +37,16 @@ def record_live(
     arguments: Sequence[Any] = (),
     *,
     device: Device,
-    mode: Literal["auto", "eager", "compiled"] = "auto",
+    mode: Mode = "auto",
     train: bool = False,
     options: Mapping[str, Any] | None = None,
+    times: Times | None = None,
 ) -> Recorded:
     """Record what a function or module launches, called with these arguments.
 
     Args:
-        device, mode, train, options: as `file.record_step`. In mode `auto` what torch.compile has made runs compiled.
+        device, mode, train, options, times: as `file.record_step`. In mode `auto` what torch.compile has made runs
+            compiled, with the options that it was given.
 
     Raises:
         CannotCapture: this system forks no processes, or this torch lacks a hook.
@@ -51,20 +55,22 @@ def record_live(
     if "fork" not in multiprocessing.get_all_start_methods():
         raise CannotCapture("this system forks no processes: name the step as 'file.py:function'")
     original = next((made for name in ORIGINALS if (made := getattr(function, name, None)) is not None), None)
+    compiler: dict[str, Any] = {}
     if original is not None and mode == "auto":
-        mode = "compiled"
+        mode, compiler = "compiled", _compiler_of(function)
     given = dict(options or {})
     limit_s = float(given.get("timeout_s", TIMEOUT_S))
     context = multiprocessing.get_context("fork")
-    here, there = context.Pipe(duplex=False)
-    asked = (original or function, arguments, device, mode, train, given.get("indices", ""))
+    here, there = context.Pipe()
+    asked = (original or function, arguments, device, mode, train, given.get("indices", ""), compiler)
     process = context.Process(target=_answer, args=(there, *asked), daemon=True)
     process.start()
     there.close()
     try:
-        if not here.poll(limit_s):
-            raise UserCodeFailed(f"no answer after {limit_s:g} s: the step hangs, or takes longer to record")
-        answer = here.recv()
+        answer = _received(here, limit_s)
+        while ASKS in answer:
+            here.send(told(answer[ASKS], times))
+            answer = _received(here, limit_s)
     except EOFError:
         process.join()
         raise UserCodeFailed(f"the process that records the step died (exit code {process.exitcode})") from None
@@ -75,23 +81,45 @@ def record_live(
     return recorded_of(answer)
 
 
+def _compiler_of(function: Any) -> dict[str, Any]:
+    """What torch.compile was given when it made a function or a module, as far as it is not what it does anyway."""
+    config: Mapping[str, Any] = getattr(function, "get_compiler_config", dict)() or {}
+    usual = torch._inductor.config.get_config_copy() if config else {}
+    changed = {name: value for name, value in config.items() if usual.get(name) != value}
+    return {"options": changed} if changed else {}
+
+
+def _received(connection: Connection, limit_s: float) -> dict[str, Any]:
+    if not connection.poll(limit_s):
+        raise UserCodeFailed(f"no answer after {limit_s:g} s: the step hangs, or takes longer to record")
+    message: dict[str, Any] = connection.recv()
+    return message
+
+
 def _answer(
     connection: Connection,
     function: Callable[..., Any],
     arguments: Sequence[Any],
     device: Device,
-    mode: Literal["auto", "eager", "compiled"],
+    mode: Mode,
     train: bool,
     indices: str,
+    compiler: Mapping[str, Any],
 ) -> None:
     """In the fork: record, and tell it."""
+
+    def ask(question: Mapping[str, Any]) -> dict[str, Any]:
+        connection.send({ASKS: question})
+        reply: dict[str, Any] = connection.recv()
+        return reply
+
     torch.set_num_threads(1)  # threads of the process that forked are not here
     sys.stderr = os.fdopen(os.dup(STDERR), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), STDERR)  # what C++ logs of fake tensors is not for people
     with redirect_stdout(sys.stderr):
         connection.send(
             answered(
-                lambda: recording(device, mode, train, indices),
+                lambda: recording(device, mode, train, indices, compiler=compiler, times=times_of(device, ask)),
                 lambda session: session.run(function, _on_device(function, arguments, session.storages)),
                 device,
                 _source(function),

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from unittest.mock import patch
 
 import torch
@@ -13,31 +13,41 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
 from ...simulator.device.device import Device
-from ...simulator.operations.operation import RecordedStep
+from ...simulator.operations.operation import Mode, RecordedStep
 from ..capture.recorded import Capture
 from .attention import attention_of
+from .choosing.selection import Selection
+from .choosing.trials import Times
 from .fused import kept_whole
+from .graphs import Graphs
 from .hooks import hide_fakes, speaking_of
 from .recorder import DependsOnData, Recorder
 from .storages import Storages
 from .training import Training
 from .triton_launches import TritonLaunches
 
-Mode = Literal["auto", "eager", "compiled"]
 COMPILER = "torch._inductor.compile_fx"
 """Loaded by the first call of `torch.compile`."""
-PLAIN_MODES = ("default", None)
+COMPILED: Mapping[Mode, Mapping[str, Any]] = {"compiled": {}, "max-autotune": {"mode": "max-autotune"}}
+"""Modes in which the whole function is compiled, and what torch.compile is given."""
 
 
 class Session:
     """A recording that goes on. `captures`: launches of Triton kernels, which operations name by their numbers."""
 
     def __init__(
-        self, recorder: Recorder, launches: TritonLaunches, mode: Mode, training: Training | None, hook_compiler: Any
+        self,
+        recorder: Recorder,
+        launches: TritonLaunches,
+        training: Training | None,
+        selection: Selection,
+        compiler: Mapping[str, Any] | None,
+        hook_compiler: Any,
     ) -> None:
-        self._recorder, self._launches, self._mode, self._training = recorder, launches, mode, training
-        self._hook_compiler = hook_compiler
+        self._recorder, self._launches, self._training = recorder, launches, training
+        self._compiler, self._hook_compiler = compiler, hook_compiler
         self._asked_to_compile = self._is_given = False
+        self.graphs, self.selection = Graphs(recorder), selection
 
     @property
     def storages(self) -> Storages:
@@ -68,8 +78,8 @@ class Session:
                 recorder.places.know(leaf)
         if self._training:
             self._warm_up(function, args, options)
-        if self._mode == "compiled":
-            function = torch.compile(function)
+        if self._compiler is not None:
+            function = torch.compile(function, **self._compiler)
         alive = (tensor for _, tensor in _parameters_of((function, args, options)))
         with ExitStack() as stack, recorder.recording(alive):
             hide_fakes(stack)
@@ -110,26 +120,22 @@ class Session:
             for tensor in (*root.parameters(), *root.buffers()):
                 if isinstance(tensor, FakeTensor) and tensor.device.type == "cuda":
                     recorder.parameters[recorder.storages.number(tensor)] = tensor.untyped_storage().nbytes()
+        tuned = self._launches.tuned or self.selection.used
+        if self.graphs.count:
+            recorder.notes[self.graphs.text] = None
         return RecordedStep(
             operations=tuple(recorder.operations),
-            mode="compiled" if compiled else "eager",
+            mode=("max-autotune" if tuned else "compiled") if compiled else "eager",
+            graphed=compiled and self.graphs.count > 0,
             peak_bytes=recorder.storages.peak_bytes,
             parameter_bytes=sum(recorder.parameters.values()),
             notes=tuple(recorder.notes),
         )
 
-    def asked_to_compile(self, options: dict[str, Any]) -> dict[str, Any]:
-        """`torch.compile` is called: its options, as far as they matter without a GPU."""
+    def asked_to_compile(self) -> None:
+        """`torch.compile` is called."""
         self._hook_compiler()
         self._asked_to_compile = True
-        mode = options.get("mode")
-        if mode not in PLAIN_MODES:
-            self._recorder.notes[
-                f"torch.compile(mode={mode!r}) is recorded as mode='default': nothing is measured here, so no "
-                "templates are tried, and launches are not graphed"
-            ] = None
-            options = {**options, "mode": None}
-        return options
 
     def _note_compiler(self) -> None:
         """What the compiler left out."""
@@ -146,7 +152,11 @@ class Session:
         for reason, count in counters["graph_break"].items():
             if _first_line(reason) not in known:
                 notes[f"graph break ({count}): {_first_line(reason)}"] = None
-        if not _graphs() and (counters["frames"]["total"] or self._mode == "compiled"):
+        if skipped := counters["inductor"]["cudagraph_skips"]:
+            notes[f"torch.compile makes no CUDA graph of {skipped} of {_graphs()} graphs: what it does forbids one"] = (
+                None
+            )
+        if not _graphs() and (counters["frames"]["total"] or self._compiler is not None):
             notes["torch.compile has compiled nothing: the function runs as it is written"] = None
 
 
@@ -166,12 +176,22 @@ def _first_line(reason: str) -> str:
 
 
 @contextmanager
-def recording(device: Device, mode: Mode = "auto", train: bool = False, indices: str = "") -> Iterator[Session]:
+def recording(
+    device: Device,
+    mode: Mode = "auto",
+    train: bool = False,
+    indices: str = "",
+    *,
+    compiler: Mapping[str, Any] | None = None,
+    times: Times | None = None,
+) -> Iterator[Session]:
     """Have torch speak of a device, and record what is run on it.
 
     Args:
         device: the target; mode: `auto` (`torch.compile` is honoured), `eager` (it is not), `compiled` (the whole
-            function is compiled); train: with gradients.
+            function is compiled), `max-autotune` (so that choices are tried); train: with gradients.
+        compiler: what `torch.compile` is given in mode `compiled`; times: predicts Triton kernels that are tried,
+            None: they are not.
 
     Yields:
         What runs a step.
@@ -193,15 +213,19 @@ def recording(device: Device, mode: Mode = "auto", train: bool = False, indices:
                 stack.callback(torch._dynamo.reset)  # code that it has compiled here speaks of the device
                 hook_all()
                 launches.hook_inductor(stack)
+                session.selection.hook(stack)
+                session.graphs.hook(stack)
                 recorder.places.hook(stack)
                 torch._dynamo.reset()
                 torch._dynamo.utils.counters.clear()
                 torch._dynamo.utils.graph_break_reasons.clear()
 
-        training = Training(recorder, mode == "compiled") if train else None
+        training = Training(recorder, mode in COMPILED) if train else None
         if training:
             training.hook(stack)
-        session = Session(recorder, launches, mode, training, hook_compiler)
+        given = (compiler if mode == "compiled" else None) or COMPILED.get(mode)
+        selection = Selection(launches, device, times or (lambda tried: [None] * len(tried)), recorder.notes)
+        session = Session(recorder, launches, training, selection, given, hook_compiler)
         stack.enter_context(attention_of((major, minor), lambda text: recorder.notes.setdefault(text)))
         stack.enter_context(kept_whole())
         launches.hook_triton(stack)
@@ -223,12 +247,13 @@ def _hook_compile(stack: ExitStack, session: Session, mode: Mode) -> None:
         if mode == "eager":
             stack.enter_context(eagerly())
         else:
-            session.asked_to_compile({})
+            session.asked_to_compile()
 
     def compiled(model: Any = None, **options: Any) -> Any:
         if mode == "eager":
             return model if model is not None else lambda function: function
-        return original(model, **session.asked_to_compile(options))
+        session.asked_to_compile()
+        return original(model, **options)
 
     stack.enter_context(patch.object(torch, "compile", compiled))
 

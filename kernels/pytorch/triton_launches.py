@@ -1,8 +1,8 @@
 """Triton kernels that a step launches: those that Inductor writes, and the user's own, each with its configurations."""
 
 import dataclasses
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
@@ -27,7 +27,10 @@ INDICES = (torch.int32, torch.int64)
 
 
 class TritonLaunches:
-    """Takes down launches among the operations of a recorder. `captures`: of all configurations, in order.
+    """Takes down launches among the operations of a recorder.
+
+    Attributes:
+        captures: of all configurations, in order; tuned: whether Inductor wrote kernels of the step with max_autotune.
 
     Args:
         draws: whether index tensors without values get random ones.
@@ -35,10 +38,22 @@ class TritonLaunches:
 
     def __init__(self, recorder: Recorder, draws: bool = False) -> None:
         self.captures: list[Capture] = []
+        self.tuned = False
         self._recorder, self._draws = recorder, draws
         self._described = _Described(recorder.storages)
         self._users = LaunchRecorder(described=self._described.tensor)
         self._depth = 0
+
+    @contextmanager
+    def aside(self) -> Iterator[Recorder]:
+        """Launches of the block are taken down by another recorder, beside the step; `captures` are theirs there."""
+        before = self._recorder, self._described, self.captures, self._draws
+        recorder = Recorder()
+        self._recorder, self._described, self.captures, self._draws = recorder, _Described(recorder.storages), [], False
+        try:
+            yield recorder
+        finally:
+            self._recorder, self._described, self.captures, self._draws = before
 
     def hook_triton(self, stack: ExitStack) -> None:
         """Record what the user's code launches itself."""
@@ -59,6 +74,7 @@ class TritonLaunches:
         def run(tuner: Any, *args: Any, stream: Any = None, **_: Any) -> None:
             if self._draws and self._recorder.is_on:
                 self._draw(tuner, args)
+            self.tuned |= bool(tuner.inductor_meta.get("max_autotune"))
             captures = [self._of_inductor(tuner, config, args, triton_heuristics) for config in tuner.configs]
             self._add(captures, _stored_by_inductor(tuner), args)
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ...simulator.device.device import Device, load_device, override
-from ...simulator.jobs.processes import serve
+from ...simulator.jobs.processes import Ask, serve_asking
 from ...simulator.operations.operation import RecordedStep
 from ..capture.lowering import lower_or_refuse
+from ..capture.recorded import Capture
 from ..capture.recording import needs_arguments
 from ..capture.user_function import Unusable, located, module_of, raised_by, user_function
 from ..compile.call import ValueTexts, to_plain
@@ -26,11 +27,12 @@ INPUTS = "inputs"
 """Name of the function of a user's file that makes what its step is given."""
 
 
-def answer(job: dict[str, Any]) -> dict[str, Any]:
+def answer(job: dict[str, Any], ask: Ask) -> dict[str, Any]:
     """Record a step.
 
     Args:
         job: file, function, device, settings (what-ifs of it, `key=value`), mode, train, indices.
+        ask: told `calls` and their `values`, as below, it tells `times_s` of these: None where nobody knows.
 
     Returns:
         step: `RecordedStep` in plain values; calls: launches as `call.to_plain` has them, beside `values` that they
@@ -44,7 +46,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     except Unusable as error:
         return {"unusable": str(error)}
     return answered(
-        lambda: recording(device, job["mode"], job["train"], job["indices"]),
+        lambda: recording(device, job["mode"], job["train"], job["indices"], times=times_of(device, ask)),
         lambda session: _run(session, path, job["function"]),
         device,
         path,
@@ -72,10 +74,22 @@ def answered(
         return {"raised": _reason(error, path)}
     if ended and not step.operations:
         return {"raised": ended}
+    return {"step": plain_step(step)} | _plain_calls(session.captures, device)
+
+
+def _plain_calls(captures: Sequence[Capture], device: Device) -> dict[str, Any]:
     values: ValueTexts = {}
     capability = int(device.compute_capability.replace(".", ""))
-    calls = [to_plain(lower_or_refuse(capture, capability), values) for capture in session.captures]
-    return {"step": plain_step(step), "calls": calls, "values": values}
+    return {"calls": [to_plain(lower_or_refuse(capture, capability), values) for capture in captures], "values": values}
+
+
+def times_of(device: Device, ask: Ask) -> Callable[[Sequence[Capture]], list[float | None]]:
+    """What has launches predicted by whoever asked for the recording. Args: device: that is spoken of."""
+
+    def times(captures: Sequence[Capture]) -> list[float | None]:
+        return list(ask(_plain_calls(captures, device))["times_s"])
+
+    return times
 
 
 def _ended(run: Callable[[], Any], path: Path) -> str:
@@ -91,7 +105,7 @@ def _ended(run: Callable[[], Any], path: Path) -> str:
 
 def plain_step(step: RecordedStep) -> dict[str, Any]:
     """A step as JSON can hold it."""
-    names = ("mode", "peak_bytes", "parameter_bytes", "ended")
+    names = ("mode", "peak_bytes", "parameter_bytes", "graphed", "ended")
     return {name: getattr(step, name) for name in names} | {
         "notes": list(step.notes),
         "operations": [operation.to_dict() for operation in step.operations],
@@ -140,4 +154,4 @@ MOST_TEXT = 600
 """Characters of a reason: torch's compiler tells its environment, too."""
 
 if __name__ == "__main__":
-    serve(answer)
+    serve_asking(answer)

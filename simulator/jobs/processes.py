@@ -1,5 +1,7 @@
 """Processes that answer jobs, and are replaced when one dies or hangs: one line of JSON each way.
 
+A process may ask back before it answers (`serve_asking`): a line with `asks` alone, and one with what it is told.
+
 Work that can kill a process (a compiler, a kernel on a GPU) is done in a process of its own,
 so that the one that asked loses an answer and learns why.
 """
@@ -12,12 +14,15 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 TELLING = re.compile(r"error:|fatal|Assertion|LLVM ERROR", re.IGNORECASE)
 """Lines of a process's output that say why it stopped."""
 LONGEST_REASON = 300
+ASKS = "asks"
+Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""What a process asks whoever gave it the job, and what it is told: plain values."""
 
 
 class Died(Exception):
@@ -48,11 +53,12 @@ class Answerer:
         self._errors: IO[bytes] | None = None
         self._said = ""
 
-    def ask(self, job: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+    def ask(self, job: Mapping[str, Any], timeout_s: float, told: Ask | None = None) -> dict[str, Any]:
         """Send a job and wait for its answer.
 
         Args:
-            timeout_s: after so long without an answer the process is killed [s].
+            timeout_s: after so long without an answer, or a question, the process is killed [s].
+            told: answers what the process asks back.
 
         Raises:
             Died: the process ended without an answer; the next job finds a new one.
@@ -60,6 +66,20 @@ class Answerer:
         if self._process:
             self._forget_what_was_printed()
         process = self._process or self._start()
+        answer = self._exchanged(process, job, timeout_s)
+        while told is not None and ASKS in answer:
+            try:
+                reply = told(answer[ASKS])
+            except BaseException:
+                self.stop()
+                raise
+            answer = self._exchanged(process, reply, timeout_s)
+        return answer
+
+    def _exchanged(
+        self, process: "subprocess.Popen[bytes]", message: Mapping[str, Any], timeout_s: float
+    ) -> dict[str, Any]:
+        """Send a line and wait for one. Raises: Died."""
         late = threading.Event()
 
         def give_up() -> None:
@@ -69,7 +89,7 @@ class Answerer:
         timer = threading.Timer(timeout_s, give_up)
         timer.start()
         try:
-            return _exchange(process, job)
+            return _exchange(process, message)
         except (EOFError, OSError, ValueError) as error:
             if late.is_set():
                 reason = f"hang: the {self._noun} gave no answer in {timeout_s:g} s"
@@ -184,10 +204,23 @@ def telling_line(text: str) -> str:
 
 def serve(answer: Any) -> None:
     """Answer jobs with `answer(job)` until stdin ends; what libraries print on stdout goes to stderr instead."""
+    serve_asking(lambda job, _: answer(job))
+
+
+def serve_asking(answer: Callable[[Any, Ask], Mapping[str, Any]]) -> None:
+    """The same with `answer(job, ask)`, where `ask` asks whoever gave the job."""
     jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    for line in jobs:
-        given = answer(json.loads(line))
+
+    def tell(message: Mapping[str, Any]) -> None:
         sys.stdout.flush()
-        answers.write(json.dumps(given).encode() + b"\n")
+        answers.write(json.dumps(message).encode() + b"\n")
         answers.flush()
+
+    def ask(question: Mapping[str, Any]) -> dict[str, Any]:
+        tell({ASKS: question})
+        reply: dict[str, Any] = json.loads(jobs.readline())
+        return reply
+
+    for line in iter(jobs.readline, b""):
+        tell(answer(json.loads(line), ask))

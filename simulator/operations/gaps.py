@@ -11,7 +11,7 @@ from typing import Literal
 
 Queue = Literal["stream", "graph"]
 QUEUES: tuple[Queue, ...] = ("stream", "graph")
-HOST_S: Mapping[str, float] = MappingProxyType({"eager": 4.0e-6, "compiled": 2.5e-6})
+HOST_S: Mapping[str, float] = MappingProxyType({"eager": 4.0e-6, "compiled": 2.5e-6, "max-autotune": 2.5e-6})
 """What the host takes for an operation that launches, by mode: Python, dispatcher and launch; or the wrapper of
 torch.compile and launch [s]. Kind: assumed, for a current server's core; no measurement of any host."""
 LAUNCH_BOUND = 0.1

@@ -12,6 +12,9 @@ from typing import Any, Literal
 
 Kind = Literal["torch", "triton"]
 """An operation of torch, which launches kernels of torch's or a vendor's; or a Triton kernel, as machine code."""
+Mode = Literal["auto", "eager", "compiled", "max-autotune"]
+"""How a step runs: `torch.compile` where the code asks for it, nowhere, around all of it, or with all choices tried."""
+MODES: tuple[Mode, ...] = ("auto", "eager", "compiled", "max-autotune")
 Phase = Literal["forward", "backward", "optimizer"]
 ITEM_BYTES: Mapping[str, int] = MappingProxyType(
     {
@@ -150,16 +153,19 @@ class RecordedStep:
 
     Args:
         operations: in the order in which they are enqueued.
-        mode: as the code runs: `eager` (torch's operations), or `compiled` (`torch.compile`).
+        mode: as the code runs: `eager` (torch's operations), `compiled` (`torch.compile`), or `max-autotune` (the
+            same, where it tries choices).
         peak_bytes: most that all storages take at a time, inputs and parameters included [B].
         parameter_bytes: of these, parameters and buffers [B].
         notes: what is to be said of the answer: graph breaks, guesses, lost gradients; one line each.
+        graphed: whether torch.compile replays it as CUDA graphs.
         ended: what the code raised after its last operation, in one line; empty: it ran to its end.
     """
 
     operations: tuple[Operation, ...]
-    mode: Literal["eager", "compiled"]
+    mode: Literal["eager", "compiled", "max-autotune"]
     peak_bytes: int
     parameter_bytes: int = 0
     notes: tuple[str, ...] = ()
+    graphed: bool = False
     ended: str = ""

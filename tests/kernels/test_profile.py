@@ -22,7 +22,7 @@ from tilesight.kernels.compile.call import KernelCall
 from tilesight.simulator.emulator.storage import Storage
 
 import tilesight
-from tilesight.profiling import movable
+from tilesight.tuning.step_kernels import movable
 
 FILE = """
 import torch
@@ -113,7 +113,7 @@ def test_what_a_loaded_function_raises_is_one_line() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"mode": "fast"}, "mode = 'fast': must be one of auto, eager, compiled"),
+        ({"mode": "fast"}, "mode = 'fast': must be one of auto, eager, compiled, max-autotune"),
         ({"queue": "heap"}, "queue = 'heap': must be one of stream, graph"),
         ({"indices": "zeros"}, "indices = 'zeros': must be one of uniform"),
         ({"device": "h20"}, "device 'h20' is unknown"),

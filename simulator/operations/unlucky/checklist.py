@@ -30,7 +30,8 @@ def hints_of(
     costs_s = [sum(map(time_of, kernels)) for kernels in priced]
     rules = (written_scores, unfused_norms, copies, head_dims, alignment, uneven, full_precision)
     hints = [hint for rule in rules if (hint := rule(step.operations, costs_s))]
-    hints += [hint for hint in (tails(step.operations, priced, device), _launches(stream, graph)) if hint]
+    waits = None if step.graphed else _launches(stream, graph)
+    hints += [hint for hint in (tails(step.operations, priced, device), waits) if hint]
     whole_s = stream.end_s or 1.0
     shared = [replace(hint, share=hint.time_s / whole_s) for hint in hints if hint.time_s > LEAST_SHARE * whole_s]
     return tuple(sorted(shared, key=lambda hint: -hint.time_s))

@@ -28,6 +28,15 @@ def test_a_process_answers_many_jobs(answerer: Answerer) -> None:
     assert (first["mood"], first["arguments"]) == ("fair", ["--gpu", "3"])
 
 
+def test_a_process_asks_back_before_it_answers(answerer: Answerer) -> None:
+    """As often as it likes; what cannot be told ends the process, and the next job finds another."""
+    job = {"do": "ask", "numbers": [1, 2, 3]}
+    assert answerer.ask(job, HANG_S, lambda asked: {"doubled": 2 * asked["double"]}) == {"total": 12}
+    with pytest.raises(ZeroDivisionError):
+        answerer.ask(job, HANG_S, lambda asked: {"doubled": 1 // 0})
+    assert answerer.ask({"do": "echo", "say": "on"}, HANG_S)["said"] == "on"
+
+
 @pytest.mark.parametrize(
     ("job", "reason"),
     [

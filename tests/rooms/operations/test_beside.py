@@ -3,7 +3,8 @@
 from support.steps import H200, kernel, matmul, profiled, tensor, torch_operation
 from tilesight.simulator.operations.operation import Operation
 from tilesight.simulator.operations.profile import Profile
-from tilesight.simulator.report.operations.beside import devices_text, fusing_text, profiles_json
+from tilesight.simulator.report.operations.beside import devices_text, profiles_json
+from tilesight.simulator.report.operations.modes import modes_text
 
 
 def _fused() -> Profile:
@@ -20,7 +21,7 @@ def _fused() -> Profile:
 def test_what_fusing_saves_is_a_ratio() -> None:
     """Of kernels, time and bytes; and what each fused kernel holds."""
     eager = profiled([torch_operation("add"), torch_operation("gelu")], [[kernel(3e-6)]] * 2)
-    lines = [line.split() for line in fusing_text(eager, _fused(), 120).splitlines()]
+    lines = [line.split() for line in modes_text([eager, _fused()], 120).splitlines()]
     assert ["kernels", "2", "1", "2.00x"] in lines
     assert ["time", "6.00", "us", "2.00", "us", "3.00x"] in lines
     assert ["HBM", "bytes", "6.00", "kB", "3.00", "kB", "2.00x"] in lines
@@ -30,7 +31,7 @@ def test_what_fusing_saves_is_a_ratio() -> None:
 def test_a_comparison_that_lacks_kernels_says_so_first() -> None:
     """Ratios of sums that lack something are no ratios of steps."""
     eager = profiled([torch_operation("sort")], [[kernel(1e-6, source="refused", reason="no price")]])
-    assert fusing_text(eager, _fused(), 120).startswith("Incomplete: ")
+    assert modes_text([eager, _fused()], 120).startswith("Incomplete: ")
 
 
 def test_devices_that_the_step_fits_come_first() -> None:

@@ -12,6 +12,13 @@ for line in sys.stdin.buffer:
     if job["do"] == "echo":
         answer = {"said": job["say"], "pid": os.getpid(), "mood": os.environ.get("MOOD"), "arguments": sys.argv[1:]}
         sys.stdout.write(json.dumps(answer) + "\n")
+    elif job["do"] == "ask":
+        total = 0
+        for number in job["numbers"]:
+            sys.stdout.write(json.dumps({"asks": {"double": number}}) + "\n")
+            sys.stdout.flush()
+            total += json.loads(sys.stdin.buffer.readline())["doubled"]
+        sys.stdout.write(json.dumps({"total": total}) + "\n")
     elif job["do"] == "garbage":
         sys.stdout.write("{]\n")
     elif job["do"] == "list":

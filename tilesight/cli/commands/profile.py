@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...simulator.operations.groups import KEYS
+from ...simulator.operations.operation import MODES, Mode
 from ..kernels import Partial, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
 from ..options import Devices, Settings, Workers, devices_given, one_device, set_notes, workers_given
@@ -29,10 +30,10 @@ from ..output import (
     text_color,
     text_width,
 )
-from ..parse import flag, one_of, option
+from ..parse import each_once, flag, one_of, option
 
 if TYPE_CHECKING:
-    from ...profiling import Asked, Mode
+    from ...profiling import Asked
     from ...simulator.device.device import Device
     from ...simulator.operations.profile import Profile
 
@@ -53,6 +54,15 @@ def profile(
     compare: Annotated[
         bool, flag("--compare", "Run it both ways: what fusing saves, and which operations each fused kernel holds.")
     ] = False,
+    mode: Annotated[
+        str | None,
+        option(
+            "--mode",
+            "How it runs: as the code says, eager, compiled, or with all choices of torch.compile tried; several are "
+            "shown beside each other.  [default: auto]",
+            ",".join(MODES),
+        ),
+    ] = None,
     train: Annotated[bool, flag("--train", "Run the backward pass of what the function returns, too.")] = False,
     by: Annotated[
         Any,
@@ -105,11 +115,9 @@ def profile(
     check_outputs(csv=csv, trace=trace)
     devices = devices_given(device, set_)
     one_device(devices, trace=trace)
-    modes = _modes(eager, compile_, compare)
-    if trace and compare:
-        raise BadInput(
-            f"--trace {str(trace)!r}: shows one mode, not two; run once with --eager and once with --compile"
-        )
+    modes = _modes(eager, compile_, compare, mode)
+    if trace and len(modes) > 1:
+        raise BadInput(f"--trace {str(trace)!r}: shows one mode, not {len(modes)}; run once with each")
     if top < 1:
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
     processes, limit_s = workers_given(workers), limit_of(time_limit)
@@ -117,12 +125,14 @@ def profile(
 
     if reason := why_not():
         raise BadInput(f"profile: {reason}")
-    from ...profiling import Asked, Predicting
+    from ...profiling import Asked
     from ...simulator.display import render
     from ...simulator.operations.chrome_trace import chrome_trace
     from ...simulator.operations.stated import parse_prices, split_prices
-    from ...simulator.report.operations.beside import devices_text, fusing_text, profiles_json, profiles_rows
+    from ...simulator.report.operations.beside import devices_text, profiles_json, profiles_rows
+    from ...simulator.report.operations.modes import modes_text
     from ...simulator.report.operations.text import short_text
+    from ...tuning.step_kernels import Predicting
 
     try:
         prices = parse_prices(split_prices(price or ()))
@@ -155,12 +165,12 @@ def profile(
             heads = [short_text(made, text_width()) for made in profiles]
             if len(devices) == 1 or by:
                 heads[-1] = profiles[-1].text(text_width(), text_color(), by=by, top=top)
-            fused = [fusing_text(profiles[0], profiles[1], text_width(), text_color())] if compare else []
-            show("\n\n".join([*heads, *fused]) + ("\n\n" if len(devices) > 1 else ""))
+            beside = [modes_text(profiles, text_width(), text_color())] if len(modes) > 1 else []
+            show("\n\n".join([*heads, *beside]) + ("\n\n" if len(devices) > 1 else ""))
     answered = [made for outcome in outcomes.values() if not isinstance(outcome, str) for made in outcome]
-    beside = devices_text(answered, text_width(), text_color()) if len(devices) > 1 and answered else ""
+    ranked = devices_text(answered, text_width(), text_color()) if len(devices) > 1 and answered else ""
     deliver(
-        render.to_json(profiles_json(outcomes)) if json else beside,
+        render.to_json(profiles_json(outcomes)) if json else ranked,
         Output(option="--csv", path=csv if answered else None, make=lambda: render.to_csv(profiles_rows(answered))),
         Output(
             option="--trace",
@@ -176,14 +186,18 @@ def profile(
         raise typer.Exit(1)
 
 
-def _modes(eager: bool, compile_: bool, compare: bool) -> "list[Mode]":
-    """How the step runs. Raises: BadInput: two ways at a time are asked for."""
-    given = [name for name, wanted in (("--eager", eager), ("--compile", compile_), ("--compare", compare)) if wanted]
-    if len(given) > 1:
-        raise BadInput(f"{' and '.join(given)}: give one; --compare runs both")
-    if compare:
-        return ["eager", "compiled"]
-    return ["eager" if eager else "compiled" if compile_ else "auto"]
+def _modes(eager: bool, compile_: bool, compare: bool, mode: str | None) -> list[Mode]:
+    """How the step runs. Raises: BadInput: options contradict each other, or there is no such mode."""
+    wanted = {"--eager": eager, "--compile": compile_, "--compare": compare, "--mode": mode is not None}
+    if len(given := [name for name, is_given in wanted.items() if is_given]) > 1:
+        raise BadInput(f"{' and '.join(given)}: give one; --compare runs both, and --mode has several with commas")
+    if mode is None:
+        return ["eager", "compiled"] if compare else ["eager" if eager else "compiled" if compile_ else "auto"]
+    known = {str(name): name for name in MODES}
+    names = [name.strip() for name in mode.split(",")]
+    if strange := [name for name in names if name not in known]:
+        raise BadInput(f"--mode {mode!r}: {strange[0]!r} must be one of {', '.join(MODES)}")
+    return [known[name] for name in each_once("--mode", mode, names)]
 
 
 @contextmanager
@@ -232,7 +246,7 @@ def _profile(file: str, target: str, name: str, device: "Device", asked: "Asked"
 
     with stages() as tell, users_code():
         tell(f"{target}: step")
-        recorded = profiling.recorded(file, device, name, asked)
+        recorded = profiling.recorded(file, device, name, asked, how)
     announce_compiler()
     with progress("kernels") as tick, bad_input():
         return profiling.profiled(recorded, device, name, asked, replace(how, progress=tick), subject=target)

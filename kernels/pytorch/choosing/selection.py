@@ -1,0 +1,135 @@
+"""`max_autotune`: a vendor's kernel, or which Triton template, and whether it fuses what follows; by predicted times.
+
+torch's own code chooses, and fuses: only what it would time is predicted in its place.
+"""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from math import inf, isfinite
+from typing import Any
+
+from ....simulator import units
+from ....simulator.device.device import Device
+from ....simulator.operations.tiled import Tiled, tiled_s
+from ..hooks import replace
+from ..triton_launches import TritonLaunches
+from .trials import Launched, Times, Trials
+
+MOST_PREDICTED = 2
+"""Templates of a product that are predicted, the first by a rough estimate: each takes its compiler, and seconds."""
+MS_PER_S = 1e3
+SELECTOR = "torch._inductor.select_algorithm:AlgorithmSelectorCache"
+SCHEDULING = "torch._inductor.codegen.triton:TritonScheduling"
+
+
+class Selection:
+    """Times for choices. `used`: whether any was chosen.
+
+    Args:
+        device: that is spoken of; times: predicts Triton kernels; notes: of the recording.
+    """
+
+    def __init__(self, launches: TritonLaunches, device: Device, times: Times, notes: dict[str, None]) -> None:
+        self._trials, self._device, self._notes = Trials(launches, device, times), device, notes
+        self.used = False
+        self._known: dict[tuple[str, ...], list[float]] = {}
+        self._fused: dict[str, float] = {}
+
+    def hook(self, stack: ExitStack) -> None:
+        """Stand in for what times choices. Raises: Unusable: this torch lacks a hook."""
+
+        def autotune(cache: Any, *args: Any, **kwargs: Any) -> dict[Any, float]:
+            given = signature.bind(cache, *args, **kwargs).arguments
+            return self._timings(given["name"], given["choices"])
+
+        def benchmark(_: Any, module: Any, *__: Any, **___: Any) -> tuple[float, str]:
+            return self._of_module(module) * MS_PER_S, module.__file__
+
+        signature = inspect.signature(replace(stack, f"{SELECTOR}.do_autotuning", autotune))
+        replace(stack, f"{SELECTOR}.make_precompile_fn", lambda *_, **__: dict)  # nothing is compiled here
+        replace(stack, f"{SCHEDULING}.benchmark_codegened_module", benchmark)
+
+    def _timings(self, name: str, choices: Sequence[Any]) -> dict[Any, float]:
+        """Times of choices, as torch measures them [ms]; infinite: none is known."""
+        self.used = True
+        key = tuple(choice.hash_key() for choice in choices)
+        if key not in self._known:
+            self._known[key] = self._predicted(name, choices)
+        return {choice: time_s * MS_PER_S for choice, time_s in zip(choices, self._known[key], strict=True)}
+
+    def _predicted(self, name: str, choices: Sequence[Any]) -> list[float]:
+        ranks = {place: _rank(choice, self._device) for place, choice in enumerate(choices) if _is_template(choice)}
+        best = sorted(ranks, key=lambda place: ranks[place])[:MOST_PREDICTED]
+        tried = [place for place in range(len(choices)) if place in best or place not in ranks]
+        times = self._trials.times_s([self._launched(choices[place]) for place in tried])
+        answers = dict.fromkeys(range(len(choices)), inf) | dict(zip(tried, times, strict=True))
+        self._note(name, choices, ranks, answers)
+        return [answers[place] for place in range(len(choices))]
+
+    def _launched(self, choice: Any) -> Launched | None:
+        request = getattr(choice, "bmreq", None)
+        if request is None:
+            return None
+
+        def prepare() -> Any:
+            inputs = [meta.to_tensor() for meta in request.input_tensor_meta]
+            return request.make_run_fn(*inputs, out=request.output_tensor_meta.to_tensor())
+
+        return self._trials.launched(prepare)
+
+    def _of_module(self, module: Any) -> float:
+        """What a kernel takes that is written on trial, e.g. a template with all that follows it [s]."""
+
+        def prepare() -> Any:
+            given = module.get_args()
+            return lambda: module.call(given)
+
+        if module.__file__ not in self._fused:
+            (self._fused[module.__file__],) = self._trials.times_s([self._trials.launched(prepare)])
+        return self._fused[module.__file__]
+
+    def _note(self, name: str, choices: Sequence[Any], ranks: Mapping[int, Any], times: Mapping[int, float]) -> None:
+        """Say what was weighed against what."""
+        request = getattr(choices[0], "bmreq", None)
+        sizes = ["x".join(map(str, meta.sizes)) for meta in request.input_tensor_meta] if request else []
+        known = {place: time_s for place, time_s in times.items() if isfinite(time_s)}
+        library = min((time_s for place, time_s in known.items() if place not in ranks), default=None)
+        template = min((time_s for place, time_s in known.items() if place in ranks), default=None)
+        predicted = f"{len([place for place in known if place in ranks])} of {len(ranks)} templates"
+        texts = [
+            f"the library takes {units.duration(library)}" if library is not None else "the library has no price",
+            f"the best of {predicted} {units.duration(template)}"
+            if template is not None
+            else f"none of {len(ranks)} templates is predicted",
+        ]
+        self._notes[f"max-autotune: {name} of {' and '.join(sizes[-2:])}: {', '.join(texts)}"] = None
+
+
+def _is_template(choice: Any) -> bool:
+    return "BLOCK_M" in getattr(choice, "log_info", {})
+
+
+def _rank(choice: Any, device: Device) -> float:
+    """A rough estimate of a template's time, by its tiles; 0 where it multiplies no matrices."""
+    info, request = choice.log_info, choice.bmreq
+    block_k = int(str(info["tile_shape"]).strip("()").split(",")[1])
+    matrices = [meta.sizes for meta in request.input_tensor_meta][-2:]
+    if len(matrices) < 2 or any(len(sizes) not in (2, 3) for sizes in matrices) or block_k < 1:
+        return 0.0
+    (*batch, m, k), n = matrices[0], matrices[1][-1]
+    return tiled_s(
+        Tiled(
+            batch=int(batch[0]) if batch else 1,
+            m=int(m),
+            n=int(n),
+            k=int(k),
+            block_m=int(info["BLOCK_M"]),
+            block_n=int(info["BLOCK_N"]),
+            block_k=block_k,
+            num_warps=int(info["num_warps"]),
+            num_stages=int(info["num_stages"]),
+            item_bytes=request.input_tensor_meta[-1].dtype.itemsize,
+        ),
+        device,
+    )

@@ -1,0 +1,63 @@
+"""CUDA graphs of torch.compile: whether there are any, and the copies of what they are given into memory of theirs."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+from .hooks import replace
+from .recorder import Recorder
+from .storages import tensors_in
+
+
+class Graphs:
+    """Follows code that torch.compile replays as CUDA graphs. `count`: of these. Args: recorder: of their copies."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.count = 0
+        self._recorder = recorder
+        self._made: set[int] = set()
+
+    @property
+    def text(self) -> str:
+        """What is to be said of them, in one line."""
+        more = f" ({self.count} of them: what is between counts as if it was in one)" if self.count > 1 else ""
+        return f"torch.compile replays the step as a CUDA graph{more}: no launch waits for the host"
+
+    def hook(self, stack: ExitStack) -> None:
+        """Stand in for what makes graphs, which takes a device. Raises: Unusable: this torch lacks a hook."""
+        replace(stack, "torch._inductor.compile_fx:cudagraphify", self._graphed)
+        # torch asks it before it makes a graph; a build for CPUs has none.
+        replace(stack, "torch._C:_cuda_cudaCachingAllocator_is_enabled", lambda: True, is_new=True)
+
+    def _graphed(
+        self, model: Callable[[list[Any]], Any], static_input_idxs: Sequence[int] = (), **_: Any
+    ) -> Callable[[list[Any]], Any]:
+        self.count += 1
+        stays = frozenset(static_input_idxs)
+
+        def run(given: list[Any]) -> Any:
+            moved = [place for place, value in enumerate(given) if place not in stays and self._is_outside(value)]
+            if moved:
+                copies = [torch.empty_like(given[place]) for place in moved]
+                torch._foreach_copy_(copies, [given[place] for place in moved])
+                for place, copy in zip(moved, copies, strict=True):
+                    values = self._recorder.storages.values(given[place])
+                    if values is not None:
+                        self._recorder.storages.keep(copy, values)
+                    given[place] = copy
+            results = model(given)
+            self._made.update(map(self._recorder.storages.number, filter(_on_device, tensors_in(results))))
+            return results
+
+        return run
+
+    def _is_outside(self, value: Any) -> bool:
+        """Whether a value is a tensor that no graph has made."""
+        is_tensor = isinstance(value, torch.Tensor) and _on_device(value)
+        return is_tensor and self._recorder.storages.number(value) not in self._made
+
+
+def _on_device(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cuda"

@@ -1,0 +1,117 @@
+"""What torch's compiler would time is chosen by prediction: templates against the library, and CUDA graphs."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+
+if missing_package():
+    pytest.skip(str(missing_package()), allow_module_level=True)
+
+import torch
+import torch.nn.functional as F
+from tilesight.kernels.capture.recorded import Capture
+from tilesight.kernels.pytorch.choosing.selection import MOST_PREDICTED
+from tilesight.kernels.pytorch.live import record_live
+from tilesight.kernels.pytorch.step import recording
+from tilesight.simulator.operations.operation import RecordedStep
+
+H200 = load_device("h200")
+FASTEST_S, SLOWEST_S = 1e-9, 1.0
+TEMPLATE = "triton_mm"
+"""Name of the kernel of a template that is tried alone."""
+TUNED = {"options": {"max_autotune": True}}
+
+
+def mlp(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """A product, and what may be fused to it."""
+    return F.gelu(F.linear(x, w) * 2)
+
+
+def recorded(function: Any, template_s: float | None = None, **options: Any) -> tuple[RecordedStep, list[Capture]]:
+    """A function compiled with options, and the templates that were asked for. Args: template_s: that each takes."""
+    asked: list[Capture] = []
+
+    def times(captures: Sequence[Capture]) -> list[float | None]:
+        asked.extend(capture for capture in captures if capture.name == TEMPLATE)
+        return [template_s if capture.name == TEMPLATE else FASTEST_S for capture in captures]
+
+    with recording(H200, times=times) as session:
+        x, w = torch.randn(1024, 2048, device="cuda").bfloat16(), torch.randn(4096, 2048, device="cuda").bfloat16()
+        session.run(torch.compile(function, **options), (x, w))
+        return session.step(), asked
+
+
+def test_a_template_that_is_predicted_to_be_faster_wins_and_holds_what_follows() -> None:
+    """One kernel of Triton's: the product and the functions after it."""
+    step, _ = recorded(mlp, FASTEST_S, **TUNED)
+    (kernel,) = step.operations
+    assert kernel.kind == "triton" and set(kernel.parts) >= {"mm", "gelu"} and step.mode == "max-autotune"
+    assert step.notes[0].startswith("max-autotune: mm of 1024x2048 and 2048x4096: the library takes ")
+    assert step.notes[0].endswith(" the best of 2 of 21 templates 1 ns")
+
+
+@pytest.mark.parametrize("template_s", [SLOWEST_S, None])
+def test_the_library_stays_where_templates_are_slower_or_not_predicted(template_s: float | None) -> None:
+    """As without max_autotune: a product, and one kernel after it."""
+    step, _ = recorded(mlp, template_s, **TUNED)
+    product, rest = step.operations
+    plain, asked = recorded(mlp, template_s)
+    assert (product.name, rest.kind) == ("mm", "triton") and step.mode == "max-autotune"
+    assert [operation.name for operation in plain.operations] == [operation.name for operation in step.operations]
+    assert plain.mode == "compiled" and not asked
+
+
+def test_few_templates_are_predicted_and_like_products_once() -> None:
+    """Others are ranked by their tiles alone, none of which is there twice."""
+    _, asked = recorded(lambda x, w: F.linear(F.linear(x, w), w.t()) @ w.t(), None, **TUNED)
+    products: dict[tuple[int, ...], list[Any]] = {}
+    for capture in asked:
+        shapes = tuple(size for tensor in capture.tensors.values() for size in (*tensor.shape, *tensor.strides))
+        products.setdefault(shapes, []).append((capture.function.src, capture.options["num_warps"]))
+    assert len(products) == 2
+    assert all(len(tried) == len(set(tried)) == MOST_PREDICTED for tried in products.values())
+
+
+def test_a_setting_of_torch_is_honoured() -> None:
+    """Where the code sets it itself; it stays as it was."""
+    before = torch._inductor.config.max_autotune
+    try:
+        torch._inductor.config.max_autotune = True
+        assert recorded(mlp, FASTEST_S)[0].mode == "max-autotune"
+    finally:
+        torch._inductor.config.max_autotune = before
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune"])
+def test_graphs_copy_what_they_are_given_but_no_parameters(mode: str) -> None:
+    """The step is replayed as a graph, and says so."""
+    with torch.device("meta"):
+        model = torch.nn.Linear(256, 256).bfloat16()
+    x = torch.empty(128, 256, dtype=torch.bfloat16, device="meta")
+    step = record_live(torch.compile(model, mode=mode), (x,), device=H200).step
+    copies = [operation for operation in step.operations if operation.name == "_foreach_copy_"]
+    assert step.graphed and [[tensor.shape for tensor in copy.outputs] for copy in copies] == [[(128, 256)]]
+    assert any("as a CUDA graph" in note for note in step.notes)
+    assert (step.mode == "max-autotune") == (mode == "max-autotune")
+
+
+def test_what_a_trial_raises_ends_no_step() -> None:
+    """A choice that fails is not taken."""
+
+    def failing(*_: Any, **__: Any) -> None:
+        raise RuntimeError
+
+    from torch._inductor import autotune_process
+
+    before = autotune_process.TritonBenchmarkRequest.make_run_fn
+    with suppress(AttributeError):
+        autotune_process.TritonBenchmarkRequest.make_run_fn = failing
+        try:
+            step, asked = recorded(mlp, FASTEST_S, **TUNED)
+        finally:
+            autotune_process.TritonBenchmarkRequest.make_run_fn = before
+    assert step.operations[0].name == "mm" and not asked

@@ -1,0 +1,137 @@
+"""Triton kernels of a step of PyTorch, from machine code: recorded launches in, a price for each operation out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..predicting import refused_row
+from ..simulator.device.device import Device
+from ..simulator.emulator.storage import STORAGE_SHIFT
+from ..simulator.jobs.stopping import LIMIT_S
+from ..simulator.operations.gpu import as_profiled_s
+from ..simulator.operations.priced import PricedKernel
+from ..simulator.prediction.kernel_row import KernelRow, fastest_first
+from ..simulator.store.store import usual_store
+from .answers import predict_all
+from .workers import TargetDevice
+
+if TYPE_CHECKING:
+    from ..kernels.compile.call import KernelCall, RefusedCall
+    from ..kernels.pytorch.file import Recorded
+    from ..simulator.operations.operation import Operation
+
+WAITS_FOR = {
+    "hbm": "HBM",
+    "l2": "L2",
+    "tensor": "tensor cores",
+    "wait": "latency",
+    "tail": "latency",
+    "launch": "latency",
+}
+"""Bottleneck of a launch -> what a row says that it waits for; all others are pipes of the SM: `instructions`."""
+MATTERS = 0.05
+"""Share of the bytes that a launch asks for from which on estimated ones are noted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicting:
+    """How launches of Triton kernels are predicted.
+
+    Args:
+        limit_s, compile_limit_s: that each prediction, and the compiler for each launch may take, None: as long as
+            they like [s].
+        workers: processes; progress: called with (launches answered, launches in all).
+    """
+
+    limit_s: float | None = LIMIT_S
+    compile_limit_s: float | None = None
+    workers: int | None = 1
+    progress: Callable[[int, int], None] | None = None
+
+
+def simulated_kernels(
+    step: "Recorded", device: Device, name: str, predicting: Predicting
+) -> dict[int, PricedKernel | str]:
+    """The Triton kernels of a step, by number of the operation: the fastest configuration; or why none is predicted."""
+    operations = {number: made for number, made in enumerate(step.step.operations) if made.kind == "triton"}
+    places = [place for made in operations.values() for place in made.calls]
+    answers = predicted_rows([step.calls[place] for place in places], device, name, predicting)
+    rows = dict(zip(places, answers, strict=True))
+    return {
+        number: _fastest(made, [rows[place] for place in made.calls], device) for number, made in operations.items()
+    }
+
+
+def predicted_rows(
+    calls: "Sequence[KernelCall | RefusedCall]", device: Device, name: str, predicting: Predicting
+) -> list[KernelRow]:
+    """Launches by themselves, in order. Those that do the same are predicted once, wherever their tensors lie.
+
+    Those that use tensor cores run at the clock that the power limit allows, as vendors' kernels are priced: a step
+    repeats.
+    """
+    from ..kernels.compile.call import KernelCall
+
+    usable = [movable(call) for call in calls if isinstance(call, KernelCall)]
+    target = TargetDevice(
+        device=device, name=name, compile_limit_s=predicting.compile_limit_s, limit_s=predicting.limit_s
+    )
+    answers = predict_all(
+        usable,
+        target,
+        store=usual_store(),
+        workers=predicting.workers,
+        progress=predicting.progress,
+    )
+    rows = (row.measured_as("sustained") if row.traffic.matmul_flop else row for row in answers)
+    return [next(rows) if isinstance(call, KernelCall) else refused_row(call) for call in calls]
+
+
+def times_s(
+    calls: "Sequence[KernelCall | RefusedCall]", device: Device, name: str, predicting: Predicting
+) -> list[float | None]:
+    """What each launch takes [s]; None: it is not predicted."""
+    rows = predicted_rows(calls, device, name, predicting)
+    return [as_profiled_s(row.traffic.time_s, device) if row.prediction else None for row in rows]
+
+
+def movable(call: "KernelCall") -> "KernelCall":
+    """The launch with its storages numbered from 0 on, in the order of its parameters."""
+    numbers = {storage.number: place for place, storage in enumerate(call.storages)}
+    pointers = {name for name, kind in call.job["signature"] if kind.startswith(("*", "tensordesc"))}
+
+    def moved(name: str, value: float) -> float:
+        if name not in pointers or not isinstance(value, int):
+            return value
+        number, offset_bytes = (value >> STORAGE_SHIFT) - 1, value & (1 << STORAGE_SHIFT) - 1
+        return (numbers[number] + 1 << STORAGE_SHIFT) + offset_bytes if number in numbers else value
+
+    return replace(
+        call,
+        arguments={name: moved(name, value) for name, value in call.arguments.items()},
+        storages=tuple(replace(storage, number=numbers[storage.number]) for storage in call.storages),
+    )
+
+
+def _fastest(operation: "Operation", rows: Sequence[KernelRow], device: Device) -> PricedKernel | str:
+    """What a Triton kernel takes; or why nobody knows, in one line. Args: rows: of its configurations."""
+    row = rows[fastest_first(rows)[0]]
+    launch = row.prediction
+    if launch is None:
+        return row.refused or "it is not predicted"
+    traffic = launch.traffic
+    guessed = row.estimated_bytes > MATTERS * row.requested_bytes
+    doubts = [
+        *(["a lower bound: waits of CTAs for each other are left out"] if row.lower_bound else []),
+        *([f"addresses of {row.estimated_accesses} of {row.accesses} accesses are estimated"] if guessed else []),
+    ]
+    return PricedKernel(
+        name=operation.name,
+        source="simulated",
+        time_s=as_profiled_s(traffic.time_s, device),
+        bound_by=WAITS_FOR.get(launch.bottleneck, "instructions"),
+        hbm_read_bytes=traffic.hbm_read_bytes,
+        hbm_write_bytes=traffic.hbm_write_bytes,
+        l2_bytes=traffic.l2_read_bytes + traffic.l2_write_bytes,
+        note="; ".join(doubts),
+    )
