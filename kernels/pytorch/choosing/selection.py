@@ -112,24 +112,27 @@ def _is_template(choice: Any) -> bool:
 
 def _rank(choice: Any, device: Device) -> float:
     """A rough estimate of a template's time, by its tiles; 0 where it multiplies no matrices."""
-    info, request = choice.log_info, choice.bmreq
+    info = choice.log_info
     block_k = int(str(info["tile_shape"]).strip("()").split(",")[1])
-    matrices = [meta.sizes for meta in request.input_tensor_meta][-2:]
+    try:
+        matrices = [[int(size) for size in node.get_size()] for node in choice.input_nodes][-2:]
+    except TypeError:  # a size is a symbol
+        return 0.0
     if len(matrices) < 2 or any(len(sizes) not in (2, 3) for sizes in matrices) or block_k < 1:
         return 0.0
     (*batch, m, k), n = matrices[0], matrices[1][-1]
     return tiled_s(
         Tiled(
-            batch=int(batch[0]) if batch else 1,
-            m=int(m),
-            n=int(n),
-            k=int(k),
+            batch=batch[0] if batch else 1,
+            m=m,
+            n=n,
+            k=k,
             block_m=int(info["BLOCK_M"]),
             block_n=int(info["BLOCK_N"]),
             block_k=block_k,
             num_warps=int(info["num_warps"]),
             num_stages=int(info["num_stages"]),
-            item_bytes=request.input_tensor_meta[-1].dtype.itemsize,
+            item_bytes=choice.input_nodes[-1].get_dtype().itemsize,
         ),
         device,
     )

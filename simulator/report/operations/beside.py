@@ -6,21 +6,26 @@ from typing import Any
 from ... import units
 from ...display.render import Column, percent, plural, table
 from ...operations.profile import SCHEMA, Profile
+from .buckets import Bucket
 from .modes import ratio
 
 
-def profiles_json(outcomes: Mapping[str, Sequence[Profile] | str]) -> dict[str, Any] | list[dict[str, Any]]:
+def profiles_json(
+    outcomes: Mapping[str, Sequence[Profile] | str], padded: Mapping[str, Sequence[Bucket]] | None = None
+) -> dict[str, Any] | list[dict[str, Any]]:
     """What `profile --json` prints: an object, or a list of them, in the order in which devices were named.
 
     Args:
         outcomes: device -> its profiles, or why there are none, in one line.
+        padded: device -> buckets of decoding, where these are asked for.
     """
     every: list[dict[str, Any]] = []
     for name, outcome in outcomes.items():
         if isinstance(outcome, str):
             every.append({"schema": SCHEMA, "device": name, "failed": outcome})
         else:
-            every += [profile.to_dict() for profile in outcome]
+            buckets = [bucket.to_dict() for bucket in (padded or {}).get(name, ())]
+            every += [profile.to_dict() | ({"buckets": buckets} if buckets else {}) for profile in outcome]
     return every[0] if len(every) == 1 else every
 
 

@@ -12,7 +12,7 @@ from .text import kernel_text
 MOST_FUSED = 8
 """Fused kernels that are named, the longest first."""
 CLOSE = 0.05
-"""Steps that differ by less are a tie. Kind: measured, nine compiled functions on an H200 were off by 4.7 % in the mean."""
+"""Steps that differ by less tie. Kind: measured, nine compiled functions on an H200 were off by 4.7 % in the mean."""
 
 
 def modes_text(profiles: Sequence[Profile], width: int, color: bool = False) -> str:

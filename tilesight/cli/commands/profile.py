@@ -12,6 +12,7 @@ import typer
 
 from ...simulator.operations.groups import KEYS
 from ...simulator.operations.operation import MODES, Mode
+from ..buckets import bucket_sizes
 from ..kernels import Partial, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
 from ..options import Devices, Settings, Workers, devices_given, one_device, set_notes, workers_given
@@ -77,6 +78,10 @@ def profile(
         str | None,
         option("--decode", "Of hf:config.json: a token for each of so many sequences, which hold so many.", "BxHELD"),
     ] = None,
+    buckets: Annotated[
+        str | None,
+        option("--buckets", "Of --decode: what steps cost that are padded to so many sequences.", "B[xHELD],..."),
+    ] = None,
     layers: Annotated[int | None, option("--layers", "Of hf:config.json: so many of its layers.")] = None,
     indices: Annotated[
         str | None,
@@ -118,6 +123,7 @@ def profile(
     modes = _modes(eager, compile_, compare, mode)
     if trace and len(modes) > 1:
         raise BadInput(f"--trace {str(trace)!r}: shows one mode, not {len(modes)}; run once with each")
+    sizes = bucket_sizes(buckets, decode, len(modes))
     if top < 1:
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
     processes, limit_s = workers_given(workers), limit_of(time_limit)
@@ -130,6 +136,7 @@ def profile(
     from ...simulator.operations.chrome_trace import chrome_trace
     from ...simulator.operations.stated import parse_prices, split_prices
     from ...simulator.report.operations.beside import devices_text, profiles_json, profiles_rows
+    from ...simulator.report.operations.buckets import Bucket, Size, buckets_of, buckets_text
     from ...simulator.report.operations.modes import modes_text
     from ...simulator.report.operations.text import short_text
     from ...tuning.step_kernels import Predicting
@@ -147,11 +154,18 @@ def profile(
     )
     how = Predicting(limit_s=limit_s, compile_limit_s=time_limit or USERS_CODE_S, workers=processes)
     outcomes: dict[str, Sequence[Profile] | str] = {}
+    padded: dict[str, Sequence[Bucket]] = {}
     errors: list[Exception] = []
     for name, gpu in devices.items():
         try:
             with _file_of(target, tokens, decode, layers, train) as file:
                 profiles = [_profile(file, target, name, gpu, replace(asked, mode=mode), how) for mode in modes]
+
+            def run(size: Size, name: str = name, gpu: "Device" = gpu) -> "Profile":
+                with _file_of(target, None, str(size), layers, train) as file:
+                    return _profile(file, f"{target}, {size}", name, gpu, replace(asked, mode=modes[0]), how)
+
+            padded[name] = buckets_of(sizes, run)
         except (BadInput, Failed) as error:
             if len(devices) == 1:
                 raise
@@ -166,11 +180,13 @@ def profile(
             if len(devices) == 1 or by:
                 heads[-1] = profiles[-1].text(text_width(), text_color(), by=by, top=top)
             beside = [modes_text(profiles, text_width(), text_color())] if len(modes) > 1 else []
+            if sizes:
+                beside.append(buckets_text(padded[name], text_width(), text_color()))
             show("\n\n".join([*heads, *beside]) + ("\n\n" if len(devices) > 1 else ""))
     answered = [made for outcome in outcomes.values() if not isinstance(outcome, str) for made in outcome]
     ranked = devices_text(answered, text_width(), text_color()) if len(devices) > 1 and answered else ""
     deliver(
-        render.to_json(profiles_json(outcomes)) if json else ranked,
+        render.to_json(profiles_json(outcomes, padded)) if json else ranked,
         Output(option="--csv", path=csv if answered else None, make=lambda: render.to_csv(profiles_rows(answered))),
         Output(
             option="--trace",
