@@ -31,6 +31,7 @@ class TritonLaunches:
 
     Attributes:
         captures: of all configurations, in order; tuned: whether Inductor wrote kernels of the step with max_autotune.
+        beyond: of a kernel of Inductor's, and what captures its launch: configurations that it does not list.
 
     Args:
         draws: whether index tensors without values get random ones.
@@ -39,6 +40,7 @@ class TritonLaunches:
     def __init__(self, recorder: Recorder, draws: bool = False) -> None:
         self.captures: list[Capture] = []
         self.tuned = False
+        self.beyond: Callable[[Any, Callable[[Any], Capture]], list[Any]] = lambda *_: []
         self._recorder, self._draws = recorder, draws
         self._described = _Described(recorder.storages)
         self._users = LaunchRecorder(described=self._described.tensor)
@@ -47,13 +49,13 @@ class TritonLaunches:
     @contextmanager
     def aside(self) -> Iterator[Recorder]:
         """Launches of the block are taken down by another recorder, beside the step; `captures` are theirs there."""
-        before = self._recorder, self._described, self.captures, self._draws
-        recorder = Recorder()
-        self._recorder, self._described, self.captures, self._draws = recorder, _Described(recorder.storages), [], False
+        before, recorder = dict(vars(self)), Recorder()
+        self._recorder, self._described, self.captures = recorder, _Described(recorder.storages), []
+        self._draws, self.beyond = False, lambda *_: []
         try:
             yield recorder
         finally:
-            self._recorder, self._described, self.captures, self._draws = before
+            vars(self).update(before)
 
     def hook_triton(self, stack: ExitStack) -> None:
         """Record what the user's code launches itself."""
@@ -75,7 +77,12 @@ class TritonLaunches:
             if self._draws and self._recorder.is_on:
                 self._draw(tuner, args)
             self.tuned |= bool(tuner.inductor_meta.get("max_autotune"))
-            captures = [self._of_inductor(tuner, config, args, triton_heuristics) for config in tuner.configs]
+
+            def captured(config: Any) -> Capture:
+                return self._of_inductor(tuner, config, args, triton_heuristics)
+
+            beyond = self.beyond(tuner, captured) if self._recorder.is_on else []
+            captures = [captured(config) for config in (*tuner.configs, *beyond)]
             self._add(captures, _stored_by_inductor(tuner), args)
 
         replace(stack, f"{heuristics}:CachingAutotuner.run", run)

@@ -14,6 +14,7 @@ from ....simulator.device.device import Device
 from ....simulator.operations.tiled import Tiled, tiled_s
 from ..hooks import replace
 from ..triton_launches import TritonLaunches
+from .descent import Descent
 from .trials import Launched, Times, Trials
 
 MOST_PREDICTED = 2
@@ -32,6 +33,7 @@ class Selection:
 
     def __init__(self, launches: TritonLaunches, device: Device, times: Times, notes: dict[str, None]) -> None:
         self._trials, self._device, self._notes = Trials(launches, device, times), device, notes
+        launches.beyond = Descent(times, notes).beyond
         self.used = False
         self._known: dict[tuple[str, ...], list[float]] = {}
         self._fused: dict[str, float] = {}
@@ -68,7 +70,7 @@ class Selection:
         return [answers[place] for place in range(len(choices))]
 
     def _launched(self, choice: Any) -> Launched | None:
-        request = getattr(choice, "bmreq", None)
+        request = _request(choice)
         if request is None:
             return None
 
@@ -91,19 +93,29 @@ class Selection:
 
     def _note(self, name: str, choices: Sequence[Any], ranks: Mapping[int, Any], times: Mapping[int, float]) -> None:
         """Say what was weighed against what."""
-        request = getattr(choices[0], "bmreq", None)
+        request = _request(choices[0])
         sizes = ["x".join(map(str, meta.sizes)) for meta in request.input_tensor_meta] if request else []
+        shown = sizes[-2:] if "mm" in name else sizes[:2]
         known = {place: time_s for place, time_s in times.items() if isfinite(time_s)}
         library = min((time_s for place, time_s in known.items() if place not in ranks), default=None)
         template = min((time_s for place, time_s in known.items() if place in ranks), default=None)
         predicted = f"{len([place for place in known if place in ranks])} of {len(ranks)} templates"
-        texts = [
-            f"the library takes {units.duration(library)}" if library is not None else "the library has no price",
-            f"the best of {predicted} {units.duration(template)}"
-            if template is not None
-            else f"none of {len(ranks)} templates is predicted",
-        ]
-        self._notes[f"max-autotune: {name} of {' and '.join(sizes[-2:])}: {', '.join(texts)}"] = None
+        texts = [f"the library takes {units.duration(library)}" if library is not None else "the library has no price"]
+        if template is not None:
+            texts.append(f"the best of {predicted} {units.duration(template)}")
+        elif ranks:
+            texts.append(f"none of {len(ranks)} templates is predicted")
+        if others := len([place for place in times if place not in ranks and place not in known]):
+            texts.append(f"other choices that nobody can price: {others}")
+        self._notes[f"max-autotune: {name} of {' and '.join(shown)}: {', '.join(texts)}"] = None
+
+
+def _request(choice: Any) -> Any:
+    """What would time a choice: its module, its tensors; None: it is a graph of operations, or of another language."""
+    try:
+        return choice.bmreq
+    except (AttributeError, AssertionError):
+        return None
 
 
 def _is_template(choice: Any) -> bool:

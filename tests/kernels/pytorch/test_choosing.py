@@ -14,6 +14,7 @@ if missing_package():
 import torch
 import torch.nn.functional as F
 from tilesight.kernels.capture.recorded import Capture
+from tilesight.kernels.pytorch.choosing.descent import LEAST_S, MOST_TRIED
 from tilesight.kernels.pytorch.choosing.selection import MOST_PREDICTED
 from tilesight.kernels.pytorch.live import record_live
 from tilesight.kernels.pytorch.step import recording
@@ -76,6 +77,17 @@ def test_few_templates_are_predicted_and_like_products_once() -> None:
     assert all(len(tried) == len(set(tried)) == MOST_PREDICTED for tried in products.values())
 
 
+def test_choices_that_nobody_can_price_are_told() -> None:
+    """Graphs of operations, as torch has them for deep products."""
+    with recording(H200, times=lambda captures: [None] * len(captures)) as session:
+        x, w = torch.randn(64, 1 << 16, device="cuda").bfloat16(), torch.randn(1 << 16, 64, device="cuda").bfloat16()
+        session.run(torch.compile(torch.matmul, **TUNED), (x, w))
+        step = session.step()
+    assert step.operations[0].name == "mm"
+    (note,) = step.notes
+    assert ", other choices that nobody can price: " in note
+
+
 def test_a_setting_of_torch_is_honoured() -> None:
     """Where the code sets it itself; it stays as it was."""
     before = torch._inductor.config.max_autotune
@@ -84,6 +96,24 @@ def test_a_setting_of_torch_is_honoured() -> None:
         assert recorded(mlp, FASTEST_S)[0].mode == "max-autotune"
     finally:
         torch._inductor.config.max_autotune = before
+
+
+def test_the_search_of_torch_goes_on_from_the_fastest_listed_configuration() -> None:
+    """Where more warps are predicted to be faster it finds more than are listed; short kernels are left out."""
+
+    def warps(slowest_s: float) -> list[int]:
+        def times(captures: Sequence[Capture]) -> list[float | None]:
+            return [slowest_s / int(capture.options["num_warps"]) for capture in captures]
+
+        with recording(H200, times=times) as session:
+            x = torch.randn(1 << 20, device="cuda")
+            session.run(torch.compile(torch.sin, options={"coordinate_descent_tuning": True}), (x,))
+            (operation,) = session.step().operations
+            return [int(session.captures[place].options["num_warps"]) for place in operation.calls]
+
+    listed, searched = warps(LEAST_S), warps(1.0)
+    assert searched[: len(listed)] == listed and max(searched) > max(listed)
+    assert len(listed) < len(searched) <= len(listed) + MOST_TRIED
 
 
 @pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune"])
