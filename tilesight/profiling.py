@@ -137,7 +137,7 @@ def runtime_estimation(device: Device | str = "h200") -> "Callable[[Node, int | 
     gpu, _ = found_device(device)
     if reason := why_not():
         raise RuntimeError(reason)
-    from .kernels.pytorch.estimation import estimation
+    from .kernels.pytorch.choosing.estimation import estimation
 
     return estimation(gpu)
 

@@ -16,10 +16,10 @@ from ...simulator.device.device import Device
 from ...simulator.operations.operation import Mode, RecordedStep
 from ..capture.recorded import Capture
 from .attention import attention_of
+from .choosing.graphs import Graphs
 from .choosing.selection import Selection
 from .choosing.trials import Times
 from .fused import kept_whole
-from .graphs import Graphs
 from .hooks import hide_fakes, speaking_of
 from .recorder import DependsOnData, Recorder
 from .storages import Storages

@@ -1,1 +1,1 @@
-"""What torch's compiler would choose by a stopwatch, chosen by prediction: there is no GPU to time on."""
+"""What torch's compiler asks of a GPU while it compiles: times of choices and of operations, CUDA graphs; predicted."""

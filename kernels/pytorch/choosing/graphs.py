@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from .hooks import replace
-from .recorder import Recorder
-from .storages import tensors_in
+from ..hooks import replace
+from ..recorder import Recorder
+from ..storages import tensors_in
 
 
 class Graphs:

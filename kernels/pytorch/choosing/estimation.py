@@ -10,11 +10,11 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from ...simulator.device.device import Device
-from ...simulator.operations.operation import Operation, RecordedStep
-from ...simulator.operations.price import price_step
-from .recorder import name_of, plain_arguments
-from .storages import Storages, tensors_in
+from ....simulator.device.device import Device
+from ....simulator.operations.operation import Operation, RecordedStep
+from ....simulator.operations.price import price_step
+from ..recorder import name_of, plain_arguments
+from ..storages import Storages, tensors_in
 
 MS_PER_S = 1e3
 
