@@ -35,7 +35,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[profiling.Asked]:
         step = RecordedStep(operations=operations, mode=mode, peak_bytes=MEMORY_BYTES, graphed=graphed)
         return SimpleNamespace(step=step, calls=())
 
-    def prices(step: RecordedStep, device: object, simulated: object) -> Sequence[Sequence[PricedKernel]]:
+    def prices(
+        step: RecordedStep, device: object, simulated: object, stated: object
+    ) -> Sequence[Sequence[PricedKernel]]:
         refused = step.operations[1].name == "sort"
         second = kernel(5e-6, name="sort", source="refused", reason="sort has no price") if refused else kernel(50e-6)
         return [[kernel(100e-6 if step.mode == "eager" else 80e-6)], [second]]
