@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import torch
 from torch._prims_common import suggest_memory_format
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.driver import driver
 
@@ -130,6 +131,16 @@ def _answer(stack: ExitStack, device: Device, properties: Any, notes: dict[str, 
     replace(stack, "torch._C:_conv_determine_backend_memory_format", _convolved_as)
     # A CUDA build would make a tensor for real, so that its autograd finds a device.
     replace(stack, "torch._subclasses.fake_tensor:init_gpu_context", lambda *_: None)
+    # It draws again until no number is out of range, which is not known.
+    drawn: Any = None
+
+    def truncated(tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+        if not isinstance(tensor, FakeTensor):
+            return drawn(tensor, *args, **options)
+        with torch.no_grad():
+            return tensor.normal_()
+
+    drawn = replace(stack, "torch.nn.init:_no_grad_trunc_normal_", truncated)
     # Modules of fake tensors could not be moved: something refers to these weakly.
     replace(stack, "torch.utils:weakref", SimpleNamespace(getweakrefs=lambda _: []))
 

@@ -26,6 +26,7 @@ NO_KERNEL = frozenset({
     "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "detach", "alias",
     "lift", "lift_fresh", "set_", "resize_", "_reshape_alias", "record_stream", "is_same_size", "detach_", "set_data",
     "_has_compatible_shallow_copy_type", "sym_size", "sym_stride", "sym_numel",
+    "as_strided_", "squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_",
 })  # fmt: skip
 """Operations that launch nothing, beside views."""
 FILLS = frozenset({

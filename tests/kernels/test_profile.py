@@ -190,10 +190,10 @@ def test_custom_operations_and_collectives_take_what_is_stated(
     assert "--price tests_of_prices::op=12us" in " ".join(capsys.readouterr().out.split())
     stated = ["--price", "all_reduce=450GB/s", "--price", "tests_of_prices::op=12us", "--price", "other=1us"]
     assert main([*ask, *stated, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    times = [row["time_s"] for row in told["rows"] if row["source"] == "stated"]
+    answer = json.loads(capsys.readouterr().out)
+    times = [row["time_s"] for row in answer["rows"] if row["source"] == "stated"]
     assert times == pytest.approx([12e-6, 2 * 4096**2 / 450e9])
-    assert [note for note in told["notes"] if "other=1us is not used" in note]
+    assert [note for note in answer["notes"] if "other=1us is not used" in note]
     assert main([*ask, "--price", "op=12"]) == 2
     assert "--price op=12: must be a time such as 12us" in capsys.readouterr().err
 
@@ -210,8 +210,10 @@ def test_a_config_without_transformers_says_what_to_install(tmp_path: Path, caps
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "give --tokens N for a forward pass, or --decode BxHELD"),
-        (["--tokens", "8", "--decode", "1x8"], "give --tokens N for a forward pass, or --decode BxHELD"),
+        ([], "give --tokens N for a forward pass, --batch B for one on images, or --decode BxHELD"),
+        (["--tokens", "8", "--decode", "1x8"], "give --tokens N for a forward pass, --batch B for one on images, or"),
+        (["--batch", "8", "--decode", "1x8"], "give --tokens N for a forward pass, --batch B for one on images, or"),
+        (["--batch", "0"], "--batch = 0: must be an integer of 1 or more"),
         (["--decode", "8"], "--decode '8': must be sequences x tokens that each holds, e.g. 32x8192"),
         (["--tokens", "0"], "--tokens = 0: must be an integer of 1 or more"),
         (["--decode", "1x8", "--train"], "--train: not with --decode 1x8"),

@@ -136,6 +136,14 @@ def test_a_triton_kernel_is_as_it_was_simulated_and_leaves_its_tensors_in_l2() -
     assert second.hbm_read_bytes == 0.0
 
 
+@pytest.mark.parametrize("channels", [8, 16, 32, 48, 256])
+def test_convolutions_of_few_channels_take_a_time(channels: int) -> None:
+    """The narrowest of cuDNN's tiles is left to outputs that do not fill it: none takes forever."""
+    source, weights = tensor(1, 2, channels, 64, 64), tensor(2, channels, channels, 3, 3)
+    kernels = kernels_of(H200, operation("convolution", (source, weights), (tensor(3, 2, channels, 64, 64),)))
+    assert 1e-6 < sum(kernel.time_s for kernel in kernels) < 1e-4
+
+
 def test_faster_devices_take_less() -> None:
     """A product and a copy in the order of tensor cores and HBM: A100, H100, H200, B200."""
     matrices = [tensor(number, 8192, 8192) for number in range(3)]

@@ -1,7 +1,7 @@
 """`tilesight profile`: what a step of PyTorch takes on a GPU, kernel by kernel: eager, compiled, in training."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -82,6 +82,9 @@ def profile(
         str | None,
         option("--buckets", "Of --decode: what steps cost that are padded to so many sequences.", "B[xHELD],..."),
     ] = None,
+    batch: Annotated[
+        int | None, option("--batch", "Of hf:config.json: sequences or images of a pass.  [default: 1]")
+    ] = None,
     layers: Annotated[int | None, option("--layers", "Of hf:config.json: so many of its layers.")] = None,
     indices: Annotated[
         str | None,
@@ -158,11 +161,13 @@ def profile(
     errors: list[Exception] = []
     for name, gpu in devices.items():
         try:
-            with _file_of(target, tokens, decode, layers, train) as file:
+            with _file_of(
+                target, {"--tokens": tokens, "--decode": decode, "--batch": batch, "--layers": layers}, train
+            ) as file:
                 profiles = [_profile(file, target, name, gpu, replace(asked, mode=mode), how) for mode in modes]
 
             def run(size: Size, name: str = name, gpu: "Device" = gpu) -> "Profile":
-                with _file_of(target, None, str(size), layers, train) as file:
+                with _file_of(target, {"--decode": str(size), "--layers": layers}, train) as file:
                     return _profile(file, f"{target}, {size}", name, gpu, replace(asked, mode=modes[0]), how)
 
             padded[name] = buckets_of(sizes, run)
@@ -217,32 +222,40 @@ def _modes(eager: bool, compile_: bool, compare: bool, mode: str | None) -> list
 
 
 @contextmanager
-def _file_of(target: str, tokens: int | None, decode: str | None, layers: int | None, train: bool) -> Iterator[str]:
+def _file_of(target: str, given: Mapping[str, int | str | None], train: bool) -> Iterator[str]:
     """The function to run: of a config a file that is written for it. Raises: BadInput: an option does not fit."""
-    given = {"--tokens": tokens, "--decode": decode, "--layers": layers}
+    wanted = {name: value for name, value in given.items() if value is not None}
     if not target.startswith(HUGGING_FACE):
-        for name, value in given.items():
-            if value is not None:
-                raise BadInput(f"{name} {value}: is for hf:config.json; a function makes its own inputs")
+        for name, value in wanted.items():
+            raise BadInput(f"{name} {value}: is for hf:config.json; a function makes its own inputs")
         yield target
         return
     config = Path(target.removeprefix(HUGGING_FACE))
     if not config.is_file():
         raise BadInput(f"{target}: no such file: must be the config.json of a model, e.g. hf:llama/config.json")
-    for name in ("--tokens", "--layers"):
-        if isinstance(value := given[name], int) and value < 1:
+    for name, value in wanted.items():
+        if isinstance(value, int) and value < 1:
             raise BadInput(f"{name} = {value}: must be an integer of 1 or more")
-    if (tokens is None) == (decode is None):
-        raise BadInput(f"{target}: give --tokens N for a forward pass, or --decode BxHELD for a token of each sequence")
-    sizes = DECODE.fullmatch(decode or "1x1")
+    decode = wanted.get("--decode")
+    if bool(decode) == bool(wanted.keys() & {"--tokens", "--batch"}):
+        raise BadInput(
+            f"{target}: give --tokens N for a forward pass, --batch B for one on images, or --decode BxHELD for a "
+            "token of each sequence"
+        )
+    sizes = DECODE.fullmatch(str(decode or "1x1"))
     if sizes is None:
         raise BadInput(f"--decode {decode!r}: must be sequences x tokens that each holds, e.g. 32x8192")
     if decode and train:
         raise BadInput(f"--train: not with --decode {decode}; --tokens has a forward pass to train on")
-    from ...kernels.pytorch.hugging_face import Shape, step_file
+    from ...kernels.pytorch.hugging_face.model import Shape
+    from ...kernels.pytorch.hugging_face.step import step_file
 
-    batch, held = (int(sizes[1]), int(sizes[2])) if decode else (1, 0)
-    shape = Shape(batch=batch, tokens=tokens or 1, held=held, layers=layers or 0, train=train)
+    layers = int(wanted.get("--layers", 0))
+    if decode:
+        shape = Shape(batch=int(sizes[1]), tokens=1, held=int(sizes[2]), layers=layers)
+    else:
+        batch, tokens = int(wanted.get("--batch", 1)), int(wanted.get("--tokens", 0))
+        shape = Shape(batch=batch, tokens=tokens, layers=layers, train=train)
     with TemporaryDirectory(prefix="tilesight-") as folder:
         file = Path(folder) / "step.py"
         file.write_text(step_file(config, shape), encoding="utf-8")

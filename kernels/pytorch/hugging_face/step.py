@@ -1,0 +1,55 @@
+"""A Hugging Face config as a file as a user would write it, and what that calls.
+
+    forward      as the model is called with what its config says: tokens, images, sound
+    decode       one token for each of `batch` sequences, whose caches hold `held` tokens
+    training     with labels, so that the model returns its loss
+
+`transformers` makes the model; it is asked for nothing else, and never for the network.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .inputs import inputs_of, labels_of
+from .model import Shape, made_model
+
+FILE = '''"""A step of a Hugging Face model."""
+from {module} import Shape, model_inputs, run
+
+
+def inputs():
+    return model_inputs({config!r}, {shape!r})
+
+
+def step(model, given):
+    return run(model, given)
+'''
+
+
+def step_file(config: Path, shape: Shape) -> str:
+    """The text of a file whose function `step` runs the model at a shape. Args: config: a `config.json`."""
+    return FILE.format(module=__name__, config=str(config.resolve()), shape=shape)
+
+
+def model_inputs(config: str, shape: Shape) -> tuple[Any, dict[str, Any]]:
+    """The model, and what it is called with, on the device that torch speaks of.
+
+    Raises:
+        Unusable: `transformers` is missing, makes no model of this config, or takes other inputs; one line.
+    """
+    made = made_model(config, shape)
+    given = inputs_of(made, shape)
+    if shape.train:
+        given |= labels_of(made, given, shape)
+    return made.model.train(shape.train), given
+
+
+def run(model: Any, given: dict[str, Any]) -> Any:
+    """Run the step. Returns: its loss where it has labels, else logits, or what a model without a head gives."""
+    answer = model(**given)
+    for name in ("loss", "logits"):
+        if (value := getattr(answer, name, None)) is not None:
+            return value
+    return next(value for value in answer.to_tuple() if isinstance(value, torch.Tensor))
