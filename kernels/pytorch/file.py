@@ -94,7 +94,7 @@ def record_step(
         "indices": given.get("indices", ""),
     }
     try:
-        answer = process.ask(job, float(given.get("timeout_s", TIMEOUT_S)), lambda question: told(question, times))
+        answer = process.ask(job, float(given.get("timeout_s", TIMEOUT_S)), lambda question: reply_to(question, times))
     except Died as death:
         raise UserCodeFailed(f"{target}: {death}") from None
     finally:
@@ -103,7 +103,7 @@ def record_step(
     return recorded_of(answer)
 
 
-def told(question: Mapping[str, Any], times: Times | None) -> dict[str, Any]:
+def reply_to(question: Mapping[str, Any], times: Times | None) -> dict[str, Any]:
     """What the process is told that records a step: `times_s` of launches."""
     values = values_of(question["values"])
     calls = [from_plain(call, values) for call in question["calls"]]

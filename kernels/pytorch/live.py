@@ -22,7 +22,7 @@ from ...simulator.device.device import Device
 from ...simulator.jobs.processes import ASKS
 from ...simulator.operations.operation import Mode
 from ..capture.file import CannotCapture, UserCodeFailed
-from .file import TIMEOUT_S, Recorded, Times, recorded_of, told
+from .file import TIMEOUT_S, Recorded, Times, recorded_of, reply_to
 from .step import recording
 from .storages import Storages, is_real
 from .worker import answered, times_of
@@ -69,7 +69,7 @@ def record_live(
     try:
         answer = _received(here, limit_s)
         while ASKS in answer:
-            here.send(told(answer[ASKS], times))
+            here.send(reply_to(answer[ASKS], times))
             answer = _received(here, limit_s)
     except EOFError:
         process.join()

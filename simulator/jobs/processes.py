@@ -53,12 +53,12 @@ class Answerer:
         self._errors: IO[bytes] | None = None
         self._said = ""
 
-    def ask(self, job: Mapping[str, Any], timeout_s: float, told: Ask | None = None) -> dict[str, Any]:
+    def ask(self, job: Mapping[str, Any], timeout_s: float, replies: Ask | None = None) -> dict[str, Any]:
         """Send a job and wait for its answer.
 
         Args:
             timeout_s: after so long without an answer, or a question, the process is killed [s].
-            told: answers what the process asks back.
+            replies: answers what the process asks back.
 
         Raises:
             Died: the process ended without an answer; the next job finds a new one.
@@ -67,9 +67,9 @@ class Answerer:
             self._forget_what_was_printed()
         process = self._process or self._start()
         answer = self._exchanged(process, job, timeout_s)
-        while told is not None and ASKS in answer:
+        while replies is not None and ASKS in answer:
             try:
-                reply = told(answer[ASKS])
+                reply = replies(answer[ASKS])
             except BaseException:
                 self.stop()
                 raise

@@ -4,23 +4,26 @@ torch's own search decides which are tried; each is predicted. It is cut short: 
 """
 
 from collections.abc import Callable, Sequence
-from math import inf
+from math import inf, prod
 from typing import Any
 
+from ....simulator.device.device import Device
 from ...capture.recorded import Capture
 from .trials import Times
 
-MOST_TRIED = 8
+MOST_TRIED = 6
 """Configurations of a kernel that are tried beyond the listed ones."""
 LEAST_S = 4e-6
 """Kernels that take less are not searched [s]: most of that is their launch and one trip to memory."""
+CLOSE = 1.3
+"""Nor are those that take up to so many times what their tensors take at HBM's bandwidth: little can be won."""
 
 
 class Descent:
-    """Searches. Args: times: predicts launches; notes: of the recording."""
+    """Searches. Args: device: that is spoken of; times: predicts launches; notes: of the recording."""
 
-    def __init__(self, times: Times, notes: dict[str, None]) -> None:
-        self._times, self._notes = times, notes
+    def __init__(self, device: Device, times: Times, notes: dict[str, None]) -> None:
+        self._device, self._times, self._notes = device, times, notes
         self._known: dict[Any, list[Any]] = {}
 
     def beyond(self, tuner: Any, capture: Callable[[Any], Capture]) -> list[Any]:
@@ -36,9 +39,12 @@ class Descent:
         return self._known[tuner]
 
     def _tried(self, tuner: Any, listed: Sequence[Any], capture: Callable[[Any], Capture]) -> list[Any]:
-        times = [inf if time is None else time for time in self._times([capture(config) for config in listed])]
+        captures = [capture(config) for config in listed]
+        times = [inf if time is None else time for time in self._times(captures)]
         best = min(range(len(listed)), key=lambda place: times[place])
-        if not LEAST_S <= times[best] < inf:
+        tensors = captures[0].tensors.values()
+        moved = sum(min(prod(made.shape) * made.dtype.itemsize, made.storage_bytes) for made in tensors)
+        if not max(LEAST_S, CLOSE * moved / self._device.hbm_peak_bytes_per_s) <= times[best] < inf:
             return []
         tried: list[Any] = []
 

@@ -33,7 +33,7 @@ class Selection:
 
     def __init__(self, launches: TritonLaunches, device: Device, times: Times, notes: dict[str, None]) -> None:
         self._trials, self._device, self._notes = Trials(launches, device, times), device, notes
-        launches.beyond = Descent(times, notes).beyond
+        launches.beyond = Descent(device, times, notes).beyond
         self.used = False
         self._known: dict[tuple[str, ...], list[float]] = {}
         self._fused: dict[str, float] = {}

@@ -12,9 +12,9 @@ import typer
 
 from ...simulator.operations.groups import KEYS
 from ...simulator.operations.operation import MODES, Mode
-from ..buckets import bucket_sizes
 from ..kernels import Partial, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
+from ..model.buckets import bucket_sizes
 from ..options import Devices, Settings, Workers, devices_given, one_device, set_notes, workers_given
 from ..output import (
     BadInput,

@@ -3,9 +3,9 @@
 import re
 from itertools import pairwise
 
-from ..simulator.report.operations.buckets import Size
-from .output import BadInput
-from .parse import each_once
+from ...simulator.report.operations.buckets import Size
+from ..output import BadInput
+from ..parse import each_once
 
 BUCKET = re.compile(r"([1-9]\d*)(?:x([1-9]\d*))?")
 
