@@ -28,10 +28,10 @@ def bucket_sizes(text: str | None, decode: str | None, modes: int) -> tuple[Size
         raise BadInput(f"--buckets {text}: shows one mode, not {modes}; run once with each")
     sizes = []
     for entry in text.split(","):
-        found = BUCKET.fullmatch(entry.strip())
-        if found is None:
+        match = BUCKET.fullmatch(entry.strip())
+        if match is None:
             raise BadInput(f"--buckets {text!r}: {entry!r} must be sequences, or sequences x tokens held: 8, 32x1024")
-        sizes.append(Size(batch=int(found[1]), held=int(found[2] or decode.partition("x")[2] or 1)))
+        sizes.append(Size(batch=int(match[1]), held=int(match[2] or decode.partition("x")[2] or 1)))
     for before, size in pairwise(sizes):
         if (size.batch, size.held) < (before.batch, before.held):
             raise BadInput(f"--buckets {text!r}: {size} comes after {before}; give the smaller first")
