@@ -13,7 +13,7 @@ COMMANDS = (["simulate"], ["explore"], ["compare", "--seqlens", "512"])
         (["--pass", "backward", "--schedule", "naive"], "--schedule 'naive': computes attention; --pass backward has "),
         (
             ["--pass", "forward", "--schedule", "naive_backward"],
-            "computes attention backward; --pass forward has flash1",
+            "computes attention backward; --pass forward has chunked_flash, flash1",
         ),
         (["--pass", "sideways"], "'--pass': 'sideways' must be one of forward, backward, both"),
         (["--pass", "both", "--schedule", "flash1"], "'flash1': no schedule of attention backward goes with it"),
