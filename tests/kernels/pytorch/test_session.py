@@ -139,8 +139,8 @@ def test_attention_takes_the_back_end_of_the_target() -> None:
     assert backend_of((9, 0), *masked, Asked(mask=torch.empty(128, 128, device="meta")))[0] == "cudnn"
     assert backend_of((8, 0), *masked, Asked(mask=torch.empty(128, 128, device="meta")))[0] == "efficient"
     assert backend_of((9, 0), *masked, Asked(mask=torch.empty(128, 1, device="meta").expand(128, 128)))[0] == "math"
-    one = [torch.empty(2, 8, length, 64, dtype=torch.half, device="meta") for length in (1, 128, 128)]
-    assert [backend_of((9, 0), *one, Asked(dropout=drops))[0] for drops in (False, True)] == ["cudnn", "flash"]
+    lone_query = [torch.empty(2, 8, length, 64, dtype=torch.half, device="meta") for length in (1, 128, 128)]
+    assert [backend_of((9, 0), *lone_query, Asked(dropout=drops))[0] for drops in (False, True)] == ["cudnn", "flash"]
 
 
 def test_convolutions_have_the_layouts_of_cudnn() -> None:
