@@ -47,13 +47,14 @@ def hugging_face(kind: str, device: str, head: str = "AutoModelForCausalLM", **s
     torch.set_default_dtype(HALF)
     try:
         with torch.device(device):
-            return getattr(transformers, head).from_config(config)
+            made: nn.Module = getattr(transformers, head).from_config(config).train(False)
+            return made
     finally:
         torch.set_default_dtype(before)
 
 
 def decoding(made: nn.Module, device: str, batch: int) -> tuple[Any, tuple[Any, ...]]:
-    """A token for each of `batch` sequences, whose caches are as long as before once it is made."""
+    """A token for each of `batch` sequences, whose caches are what they were before once it is made."""
     import transformers
 
     config, cache = made.config, transformers.DynamicCache()
@@ -61,11 +62,12 @@ def decoding(made: nn.Module, device: str, batch: int) -> tuple[Any, tuple[Any, 
     width = config.hidden_size // config.num_attention_heads
     for layer in range(config.num_hidden_layers):
         cache.update(*(drawn(device, batch, kept, HELD, width) for _ in "kv"), layer)
+    held = [(layer.keys, layer.values) for layer in cache.layers]
 
     def run(ids: Tensor) -> Tensor:
         answer = made(ids, past_key_values=cache, use_cache=True).logits
-        for layer in cache.layers:
-            layer.keys, layer.values = layer.keys[:, :, :HELD], layer.values[:, :, :HELD]
+        for layer, (keys, values) in zip(cache.layers, held, strict=True):
+            layer.keys, layer.values = keys, values
         return answer
 
     return run, (numbers(device, config.vocab_size, batch, 1),)
@@ -116,8 +118,7 @@ def gpt2_decode(device: str) -> tuple[Any, tuple[Any, ...]]:
 @model
 def train_gpt2(device: str) -> tuple[Any, tuple[Any, ...]]:
     """8 sequences of 1,024 tokens, without dropout."""
-    made = hugging_face("gpt2", device, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
-    return learning(made, device, 8, 1024)
+    return learning(hugging_face("gpt2", device), device, 8, 1024)
 
 
 @model
