@@ -147,6 +147,8 @@ def _against(name: str, operation: Operation) -> str:
         return "a copy from the host takes as long as the bus does, which has no price"
     if not operation.outputs:
         return f"{operation.name} hands its result to the host, which has no price"
+    if name.startswith("thnn_fused"):
+        return "recurrent layers run in cuDNN on a GPU, whole, and have no price; here they are seen step by step"
     dtype = operation.inputs[0].dtype if operation.inputs else ""
     if PRICES.get(name) in (matmul, grouped, convolution, convolution_backward) and dtype not in MULTIPLIED:
         return f"{operation.name} of {dtype} has no price; its bytes are a lower bound"

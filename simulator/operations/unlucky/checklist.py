@@ -38,9 +38,10 @@ def hints_of(
 
 
 def _launches(stream: Queued, graph: Queued) -> Hint | None:
-    """What the GPU waits for the host."""
+    """What the GPU waits for the host, beyond the first operation."""
+    first_s = next((start_s for starts_s in stream.starts_s for start_s in starts_s), 0.0)
     saved_s = stream.end_s - graph.end_s
-    if saved_s <= 0:
+    if saved_s <= first_s:
         return None
     return Hint(
         name="launches",
