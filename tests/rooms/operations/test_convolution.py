@@ -95,3 +95,17 @@ def test_copies_in_the_other_layout_count_while_they_are_alive() -> None:
     later = operation("relu", work.outputs, work.outputs)
     step = RecordedStep(operations=(replace(work, live_bytes=100), later), mode="eager", peak_bytes=1 << 20)
     assert peak_bytes(step, H100) == 100 + held_bytes(work)
+
+
+def test_a_transposed_convolution_is_its_counterparts_gradient() -> None:
+    """The same products and turns, whichever of both asks: torch hands both to the same kernels."""
+    narrow, wide, weights = tensor(1, 8, 256, 32, 32), tensor(2, 8, 128, 64, 64), tensor(3, 256, 128, 4, 4)
+    forward = kernels_of(H100, operation("convolution", (narrow, weights), (wide,), transposed=True))
+    wanted = (True, False, False)
+    backward = kernels_of(H100, operation("convolution_backward", (narrow, wide, weights), (wide,), output_mask=wanted))
+    assert [kernel.name for kernel in forward] == [kernel.name for kernel in backward]
+    assert sum(x.time_s for x in forward) == pytest.approx(sum(x.time_s for x in backward), rel=0.2)
+    flop = 2 * 8 * 32 * 32 * 256 * 128 * 16
+    assert sum(kernel.time_s for kernel in forward) > flop / (
+        H100.sms * H100.fastest_flop_per_cycle("bf16") * H100.boost_clock_hz
+    )

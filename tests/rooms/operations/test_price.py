@@ -65,7 +65,11 @@ def test_an_unknown_operation_is_refused_with_the_least_its_bytes_take() -> None
         operation("bincount", (tensor(1, 64, dtype="int64"),), (tensor(2, 1 << 14, dtype="int64"),)),
         operation("mm", (tensor(1, 64, 64, dtype="int8"), tensor(2, 64, 64, dtype="int8")), (tensor(3, 64, 64),)),
         operation(
-            "convolution", (tensor(1, 1, 8, 8, 8), tensor(2, 8, 8, 3, 3)), (tensor(3, 1, 8, 8, 8),), transposed=True
+            "convolution",
+            (tensor(1, 1, 8, 8, 8), tensor(2, 8, 4, 3, 3)),
+            (tensor(3, 1, 8, 8, 8),),
+            transposed=True,
+            groups=2,
         ),
         operation(
             "convolution",

@@ -38,12 +38,17 @@ of 196 pixels and 256 channels on one H100."""
 
 
 def convolution(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """Kernels of `convolution` and `cudnn_convolution`, forward; the bias is added by one of torch's."""
+    """Kernels of `convolution` and `cudnn_convolution`, forward; the bias is added by one of torch's.
+
+    A transposed one is the gradient of its counterpart's input, in cuDNN too.
+    """
     if is_depthwise(operation):
         return depthwise(operation, gpu)
     output, bias = operation.outputs[0], operation.inputs[2:]
     together, kernels, (source, weights) = _laid_out(operation.inputs[:2], operation.inputs[:2], gpu)
-    if _is_plain(operation, source, weights, output):
+    if operation.arguments.get("transposed"):
+        kernels += _input_gradient(operation, source, output, weights, output, gpu, together=together)
+    elif _is_plain(operation, source, weights, output):
         kernels += _plain(source, weights, output, gpu, together=together)
     else:
         product = Implicit(
