@@ -7,7 +7,7 @@ from ..gpu import FIRST_MISS_S, SERIAL, Gpu, memset, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
-from .issue_slots import ADDED, CAT, INDEXED, SCATTERED, TRIANGLE
+from .issue_slots import ADDED, CAT, INDEXED, ROLLED, SCATTERED, TRIANGLE
 from .sorting import radix_sorted
 
 SMALL_INDEX = 3072
@@ -149,8 +149,15 @@ def pooled(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 
 def spread(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`repeat`, `flip`, `roll`, `glu`, up-sampling: every element of the output is looked up by index arithmetic."""
+    """`repeat`, `flip`, `glu`, up-sampling: every element of the output is looked up by index arithmetic.
+
+    `roll` is a kernel of its own for each dimension.
+    """
     output = operation.outputs[0]
+    if operation.name == "roll":
+        dims = operation.arguments.get("dims") or (0,)
+        issued = ROLLED * output.elements
+        return [gpu.kernel("roll", operation.inputs[:1], (output,), instructions=issued, overlap=SERIAL) for _ in dims]
     return [_strided(operation.inputs[:1], output, output.elements, gpu)]
 
 
