@@ -3,8 +3,12 @@
 import json
 
 import pytest
+from tilesight.kernels.launch.availability import missing_package
 
 from tilesight.cli.main import main
+
+if missing_package():
+    pytest.skip(str(missing_package()), allow_module_level=True)
 
 SHAPE = ("--batch", "1", "--heads", "2", "--head-dim", "64")
 TILES = ("--block-m", "64", "--block-n", "64", "--num-warps", "4", "--num-stages", "3")

@@ -35,9 +35,8 @@ def test_few_queries_of_heads_that_share_keys_are_told_to_be_packed() -> None:
     packed = "GQA packing (--schedule flash_decode) puts the 4 query heads that share K and V into one tile"
     assert f"{packed}: 6.2 % of its rows, and K and V are loaded once in place of 4 times" in notes(DECODE)
     assert "GQA" not in notes(replace(DECODE, kv_heads=32))
-    assert "GQA packing puts the 4 query heads" in notes(
-        replace(DECODE, seqlen_q=40)
-    )  # more rows than that schedule has
+    several = notes(replace(DECODE, seqlen_q=40))  # more rows than a tile of that schedule has
+    assert "GQA packing (--schedule chunked_flash) puts the 4 query heads" in several
     assert "GQA" not in notes(replace(DECODE, seqlen_q=4096))
 
 
