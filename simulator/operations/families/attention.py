@@ -179,6 +179,8 @@ def _decode(problem: Attention, operation: Operation, gpu: Gpu) -> list[PricedKe
     kernels = [gpu.kernel(name, reads, outputs, source="attention", chain=16, hbm_fraction=DECODE_FRACTION)]
     if problem.backend == "flash" and problem.key_heads < SPLIT_BELOW * 2 * gpu.sms:
         kernels.append(gpu.kernel("attention_combine", (), outputs, source="attention", chain=8))
+    if problem.backend == "cudnn" and problem.key_heads <= gpu.sms // 2:
+        kernels.append(gpu.kernel("lean_reduction", (), outputs, source="attention", chain=8))
     return kernels
 
 

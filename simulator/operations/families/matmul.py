@@ -53,8 +53,12 @@ UNALIGNED_SMALL_FRACTION = 0.058
 UNALIGNED_TILES: Tiles = ((64, 64),)
 ALIGNMENT_BYTES = 16
 DEEP_K = 8192
-"""K of a product that is split; SHORT_K of one of up to eight rows. Kind: measured, names of kernels on one H100."""
-SHORT_K = 2048
+"""K from which a product is split whose tiles of 64 x 64 fill at most half of the SMs; from SPLIT_K on, one of up to
+eight rows, or whose tiles fill less than SPLIT_SHARE. Kind: measured, names of 60 products' kernels on one H100."""
+SPLIT_K = 3072
+SPLIT_SHARE = 0.45
+LEAST_K = 1024
+"""Of a piece of K. Kind: fitted, 64 x 768 x 3072 and 32 x 1024 x 4096 on one H100."""
 RATES = {"bfloat16": "fp16", "float16": "fp16", "tf32": "tf32", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
 
 
@@ -136,8 +140,9 @@ def multiplied(
     splits = 1
     long, short = max(product.m, product.n), min(product.m, product.n)
     few = product.batch * ceil(long / 64) * ceil(short / 64)
-    if few <= gpu.sms // 2 and (product.k >= DEEP_K or (short <= 8 and product.k >= SHORT_K)):
-        tile, splits = (64, min(64, max(8, 1 << (short - 1).bit_length()))), gpu.sms // few
+    least = SPLIT_K if short <= 8 or few < SPLIT_SHARE * gpu.sms else DEEP_K
+    if few <= gpu.sms // 2 and product.k >= least:
+        tile, splits = (64, min(64, max(8, 1 << (short - 1).bit_length()))), min(gpu.sms // few, product.k // LEAST_K)
         time = _tile_s(tile, ceil(product.k / splits), product, rate, gpu)
     kernels = []
     handed_out = ctas > 2 * gpu.sms and product.aligned and product.dtype in RATES

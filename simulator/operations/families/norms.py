@@ -2,7 +2,7 @@
 
 from math import ceil, prod
 
-from ..gpu import SERIAL, Gpu
+from ..gpu import SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import contiguous, copied, iterate
@@ -95,7 +95,8 @@ def batch_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         ]
     else:
         mean = operation.inputs[-1]
-        first = [copied(mean, mean, gpu), iterate("rsqrt", (mean,), mean, gpu)]
+        wide = scratch(mean, 0, dtype="float32")
+        first = [copied(mean, wide, gpu), iterate("rsqrt", (mean,), mean, gpu)]
     return [*first, _scaled(operation, gpu, "batch_norm_transform")]
 
 
