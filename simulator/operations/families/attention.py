@@ -60,8 +60,10 @@ guessed, as the sum of what each adds."""
 TILE = 128
 """Query rows of a CTA."""
 KEYS = 64
-"""Keys of a step; HEAD_DIMS: head dims are padded to a multiple of these (names of kernels: 72 runs as 128)."""
-HEAD_DIMS = 64
+"""Keys of a step."""
+HEAD_DIMS: Mapping[str, int] = MappingProxyType({"cudnn": 64, "flash": 32, "efficient": 8})
+"""Head dims are padded to a multiple of these. Source: names of cuDNN's kernels (72 runs as 128), the instances of
+FlashAttention-2's; CUTLASS's are taken to pad none."""
 TILE_KEYS = 130
 """Keys more that a query tile costs; of a causal mask DIAGONAL_KEYS. Kind: fitted, docs/kernel-speed.md (H200)."""
 DIAGONAL_KEYS = 250
@@ -90,7 +92,8 @@ class Attention:
     @property
     def flop(self) -> float:
         """Of both products, of head dims as the kernel pads them; half of it under a causal mask."""
-        padded = ceil(self.head_dim / HEAD_DIMS) * HEAD_DIMS
+        multiple = HEAD_DIMS[self.backend]
+        padded = ceil(self.head_dim / multiple) * multiple
         return 4.0 * self.heads * self.queries * self.keys * padded / (2.0 if self.causal else 1.0)
 
 
@@ -186,8 +189,13 @@ def _decode(problem: Attention, operation: Operation, gpu: Gpu) -> list[PricedKe
 
 def _problem(operation: Operation, tensors: tuple[Operand, ...]) -> Attention:
     query, key = tensors[0], tensors[1]
-    others = operation.inputs[operation.inputs.index(tensors[2]) + 1 :]
-    is_masked = any(other.shape[-2:] == (query.shape[-2], key.shape[-2]) for other in others if key.shape[-2] > 1)
+    others = list(operation.inputs[3:])
+    if "backward" in operation.name:
+        # Past V stand the mask, what attention gave, and sums of rows.
+        others = list(operation.inputs[4:])
+        given = (*query.shape[:-1], tensors[2].shape[-1])
+        del others[[other.shape for other in others].index(given)]
+    is_masked = key.shape[-2] > 1 and any(other.shape[-2:] == (query.shape[-2], key.shape[-2]) for other in others)
     backend = next((name for name in ("cudnn", "flash", "efficient") if name in operation.name), "flash")
     return Attention(
         heads=prod(query.shape[:-2]),
@@ -210,5 +218,7 @@ def _tokens_first(operand: Operand) -> bool:
 def _note(problem: Attention, gpu: Gpu) -> str:
     if problem.dtype not in HALF:
         return f"attention in {problem.dtype} was not measured"
+    if any(problem.extra) and problem.backend != "cudnn":
+        return "what a mask and dropout cost was read off cuDNN's kernels"
     known = gpu.device.compute_capability == "9.0"
     return "" if known else "fractions of the peak were read off an H100 and an H200"

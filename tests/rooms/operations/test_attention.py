@@ -3,12 +3,14 @@
 import json
 import lzma
 from collections.abc import Iterator
+from dataclasses import replace
 from statistics import mean
 
 import pytest
 from support.lab import FOLDER, measured
 from support.torch_prices import operation, tensor, time_of
 from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.operations.families.attention import Attention, _problem
 from tilesight.simulator.operations.operation import Operation
 
 H100, H200 = load_device("h100"), load_device("h200")
@@ -55,3 +57,21 @@ def test_attention_takes_as_long_as_was_timed(backend: str, part: str) -> None:
     assert len(errors) >= 16
     assert mean(errors) < 0.08
     assert max(errors) < 0.20, errors
+
+
+@pytest.mark.parametrize("backend", ["cudnn", "flash", "efficient"])
+def test_a_result_as_wide_as_there_are_keys_is_no_mask(backend: str) -> None:
+    """64 keys of 64 elements: O looks like a mask; a true one costs more, forward and backward."""
+    forward, backward = forward_and_backward(backend, (4, 8, 64, 64), causal=False)
+    mask = tensor(9, 1, 1, 64, 64)
+    for plain in (forward, backward):
+        masked = replace(plain, inputs=(*plain.inputs, mask))
+        assert problem_of(plain).extra == (False, False)
+        assert problem_of(masked).extra == (True, False)
+        assert time_of(H100, masked) > time_of(H100, plain)
+
+
+def problem_of(made: Operation) -> Attention:
+    """What a price takes it for."""
+    first = 1 if "backward" in made.name else 0
+    return _problem(made, made.inputs[first : first + 3])
