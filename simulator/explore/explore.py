@@ -82,13 +82,15 @@ class Exploration:
 
     @property
     def title(self) -> str:
-        """What was looked at, where, and how many configurations of it fit, in one line; what lacks for time."""
+        """What was looked at, where, and how many configurations of it fit, in one line."""
+        return f"{self.problem.text} on {self.device_name} ({self.device.name}): {self.count_text}"
+
+    @property
+    def count_text(self) -> str:
+        """How many configurations there are, and how many of them fit; what lacks for time."""
         unanswered = sum(item.is_unanswered for item in self.candidates)
         fit = f"{len(self.ranked)} predicted in time, {unanswered} not" if unanswered else f"{len(self.ranked)} fit"
-        return (
-            f"{self.problem.text} on {self.device_name} ({self.device.name}):"
-            f" {plural(len(self.candidates), 'configuration')}, {fit}"
-        )
+        return f"{plural(len(self.candidates), 'configuration')}, {fit}"
 
     def __repr__(self) -> str:
         """One line: what was looked at, and the best of it."""

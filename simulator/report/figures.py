@@ -57,7 +57,7 @@ def story(item: Candidate | None) -> str:
         return "not among the configurations"
     name = f"{item.schedule} {config_text(item.config_dict())}"
     if item.prediction is None:
-        return tip_text(name, {"does not fit": item.reason})
+        return tip_text(name, {"no answer" if item.is_unanswered else "does not fit": item.reason})
     total = item.prediction.total
     figures = {"time": units.duration(total.time_s), "bound by": bound_text(item.prediction)}
     figures |= {"into the SMs": units.traffic(total.smem_fill_bytes), "HBM": units.traffic(total.hbm_bytes)}
@@ -72,8 +72,11 @@ def draw_heat_map(ax: Any, tips: Tips, heat_map: HeatMap) -> None:
     """Times over block sizes, the best in bold."""
 
     def cell(row: int, column: int, time_s: float | None) -> Cell:
-        text = "no fit" if time_s is None else SPILL_MARK if heat_map.spills(row, column) else ""
-        return Cell(time_s=time_s, text=text, tip=story(heat_map.cells[row][column]))
+        item = heat_map.cells[row][column]
+        text = SPILL_MARK if heat_map.spills(row, column) else ""
+        if time_s is None:
+            text = "no time" if item and item.is_unanswered else "no fit"
+        return Cell(time_s=time_s, text=text, tip=story(item))
 
     time_map = TimeMap(
         title=heat_map.schedule,

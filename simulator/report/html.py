@@ -4,7 +4,7 @@ from collections import Counter
 from html import escape
 
 from .. import units
-from ..display.render import bound_text, percent, plural, times
+from ..display.render import bound_text, percent, times
 from ..explore.candidate import Candidate
 from ..explore.explore import Exploration
 from ..schedules.registry import all_options
@@ -43,8 +43,7 @@ def explore_html(exploration: Exploration, made: Made) -> str:
     title = f"{exploration.problem.text} on {exploration.device.name}"
     sections = [
         f"<h1>{escape(title)}</h1>",
-        f'<p class="muted">{plural(len(exploration.candidates), "configuration")}, {len(exploration.ranked)} fit.'
-        " Predicted by Tilesight, without a GPU.</p>",
+        f'<p class="muted">{exploration.count_text}. Predicted by Tilesight, without a GPU.</p>',
         _why(exploration),
         *figures(exploration),
         _table(exploration),

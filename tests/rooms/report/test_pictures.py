@@ -84,6 +84,15 @@ def test_a_pair_that_does_not_fit_has_no_time(explored: Exploration) -> None:
     assert flash2.times_s[0][0] is not None
 
 
+def test_a_pair_that_no_time_was_left_for_is_not_said_to_fit_nowhere(explored: Exploration) -> None:
+    """On the page, in its head, its map and what a cell tells."""
+    *others, last = [item for item in explored.candidates if item.schedule == "flash2" and item.fits]
+    late = replace(last, prediction=None, reason="no time was left", kind="takes too long")
+    page = explore_html(replace(explored, candidates=(*others, late)), MADE)
+    assert f"{len(others)} predicted in time, 1 not" in page
+    assert ">no time<" in page and "no fit" not in page
+
+
 def test_one_pair_of_block_sizes_is_no_map() -> None:
     """There is nothing to compare."""
     assert heat_maps(explore(SMALL, device=TOY, block_m=32, block_n=32)) == []
