@@ -88,9 +88,9 @@ class Exploration:
     @property
     def count_text(self) -> str:
         """How many configurations there are, and how many of them fit; what lacks for time."""
-        unanswered = sum(item.is_unanswered for item in self.candidates)
-        fit = f"{len(self.ranked)} predicted in time, {unanswered} not" if unanswered else f"{len(self.ranked)} fit"
-        return f"{plural(len(self.candidates), 'configuration')}, {fit}"
+        late = sum(item.is_unanswered for item in self.candidates)
+        kept = f"predicted in time, {late} not" if late else "fit"
+        return f"{plural(len(self.candidates), 'configuration')}, {len(self.ranked)} {kept}"
 
     def __repr__(self) -> str:
         """One line: what was looked at, and the best of it."""
@@ -338,9 +338,8 @@ def _cost_notes(candidates: Sequence[Candidate]) -> tuple[tuple[str, ...], dict[
     ]
     if not noted:
         return (), {}
-    row, why = noted[0]
-    note = f"{len(noted)} of {len(candidates)} configurations: {why}"
-    return (note,), {note: row}
+    note = f"{len(noted)} of {len(candidates)} configurations: {noted[0][1]}"
+    return (note,), {note: noted[0][0]}
 
 
 def _tile_notes(trials: Sequence[Trial], best: Candidate, device: Device, problem: Problem) -> tuple[str, ...]:

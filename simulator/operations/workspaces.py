@@ -16,7 +16,8 @@ HOPPER_BYTES = 32 << 20
 OLDER_BYTES = (8 << 20) + (128 << 10)
 FUSED_BYTES = 1 << 20
 """Of products that add a bias, beside it [B]."""
-PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm", "linear", "mv", "addmv", "_scaled_mm"})
+FUSED = frozenset({"addmm", "_addmm_activation"})
+PRODUCTS = FUSED | {"mm", "bmm", "baddbmm", "linear", "mv", "addmv", "_scaled_mm"}
 
 
 CONVOLUTIONS = frozenset({"convolution", "cudnn_convolution", "convolution_backward"})
@@ -33,6 +34,6 @@ def workspace_bytes(operations: Iterable[Operation], device: Device) -> int:
     """What the products of a step keep [B]."""
     made = [operation for operation in operations if operation.kind == "torch" and operation.name in PRODUCTS]
     threads = {operation.phase == "backward" for operation in made}
-    adds = any(operation.name == "addmm" for operation in made)
+    adds = any(operation.name in FUSED for operation in made)
     thread_bytes = HOPPER_BYTES if int(device.compute_capability.split(".")[0]) >= 9 else OLDER_BYTES
     return len(threads) * thread_bytes + (FUSED_BYTES if adds else 0)

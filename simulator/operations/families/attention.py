@@ -99,7 +99,7 @@ class Attention:
 
 def attention(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Kernels of `_scaled_dot_product_*_attention`."""
-    problem = _problem(operation, operation.inputs[:3])
+    problem = problem_of(operation)
     kernels = [memset()] if problem.backend == "cudnn" and problem.queries > 1 else []
     if problem.queries == 1:
         return [*kernels, *_decode(problem, operation, gpu)]
@@ -140,7 +140,7 @@ def products_s(problem: Attention, fractions: Fractions, flop: float, gpu: Gpu) 
 def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Kernels of their gradients: rows' sums of dO O, the five products, dQ in the operands' type."""
     gradient, query, key, value, result = operation.inputs[:5]
-    problem = _problem(operation, (query, key, value))
+    problem = problem_of(operation)
     if problem.backend == "efficient":
         result = next((operand for operand in operation.inputs[4:] if operand.shape == query.shape), result)
     outputs = operation.outputs[:3]
@@ -187,13 +187,13 @@ def _decode(problem: Attention, operation: Operation, gpu: Gpu) -> list[PricedKe
     return kernels
 
 
-def _problem(operation: Operation, tensors: tuple[Operand, ...]) -> Attention:
-    query, key = tensors[0], tensors[1]
-    others = list(operation.inputs[3:])
-    if "backward" in operation.name:
+def problem_of(operation: Operation) -> Attention:
+    """What an operation of attention, or its gradient, is asked for."""
+    first = 1 if "backward" in operation.name else 0
+    query, key, value, *others = operation.inputs[first:]
+    if first:
         # Past V stand the mask, what attention gave, and sums of rows.
-        others = list(operation.inputs[4:])
-        given = (*query.shape[:-1], tensors[2].shape[-1])
+        given = (*query.shape[:-1], value.shape[-1])
         del others[[other.shape for other in others].index(given)]
     is_masked = key.shape[-2] > 1 and any(other.shape[-2:] == (query.shape[-2], key.shape[-2]) for other in others)
     backend = next((name for name in ("cudnn", "flash", "efficient") if name in operation.name), "flash")

@@ -10,7 +10,7 @@ import pytest
 from support.lab import FOLDER, measured
 from support.torch_prices import operation, tensor, time_of
 from tilesight.simulator.device.device import Device, load_device
-from tilesight.simulator.operations.families.attention import Attention, _problem
+from tilesight.simulator.operations.families.attention import problem_of
 from tilesight.simulator.operations.operation import Operation
 
 H100, H200 = load_device("h100"), load_device("h200")
@@ -69,9 +69,3 @@ def test_a_result_as_wide_as_there_are_keys_is_no_mask(backend: str) -> None:
         assert problem_of(plain).extra == (False, False)
         assert problem_of(masked).extra == (True, False)
         assert time_of(H100, masked) > time_of(H100, plain)
-
-
-def problem_of(made: Operation) -> Attention:
-    """What a price takes it for."""
-    first = 1 if "backward" in made.name else 0
-    return _problem(made, made.inputs[first : first + 3])
