@@ -62,8 +62,10 @@ def made_model(config: str, shape: Shape) -> MadeModel:
     """
     try:
         import transformers
-    except ImportError:
+    except ModuleNotFoundError:
         raise Unusable(f"transformers is not installed: {sys.executable} -m pip install transformers") from None
+    except ImportError as error:
+        raise Unusable(f"transformers is installed, but cannot be imported: {_one_line(error)}") from None
     settings = _settings(config, shape)
     kind = str(settings.get("model_type", ""))
     try:
