@@ -6,7 +6,8 @@
 
 Times of kernels are medians of runs one after another, as torch's profiler has them; `step_s` is a run's share of all
 runs together, with the host's time in it. Memory is the most that torch's allocator held during a run. `functions`,
-`steps`, `models` and `second` stand for all of them; models need `transformers`.
+`steps`, `models`, `second` and `third` stand for all of them; models need `transformers`. Modes among the cases
+(`eager`, `compiled`, `max-autotune`) are measured or predicted instead of eager and compiled.
 """
 
 import json
@@ -22,11 +23,12 @@ from torch_cases import FUNCTIONS
 from torch_models import MODELS
 from torch_second import SECOND
 from torch_steps import STEPS
+from torch_third import THIRD
 
 RUNS = 8
-GROUPS = {"functions": FUNCTIONS, "steps": STEPS, "models": MODELS, "second": SECOND}
-CASES = FUNCTIONS | STEPS | MODELS | SECOND
-MODES = ("eager", "compiled")
+GROUPS = {"functions": FUNCTIONS, "steps": STEPS, "models": MODELS, "second": SECOND, "third": THIRD}
+CASES = FUNCTIONS | STEPS | MODELS | SECOND | THIRD
+MODES = ("eager", "compiled", "max-autotune")
 CASE = '''"""A case."""
 import sys
 
@@ -49,7 +51,7 @@ def measure(file: Path, names: list[str]) -> None:
 
     with file.open("a", encoding="utf-8") as lines:
         for name in chosen(names):
-            for mode in MODES:
+            for mode in modes_of(names):
                 torch._dynamo.reset()
                 torch.cuda.empty_cache()
                 try:
@@ -67,7 +69,8 @@ def timed(name: str, mode: str) -> dict[str, Any]:
     from torch.profiler import ProfilerActivity, profile
 
     made, arguments = CASES[name]("cuda")
-    run = torch.compile(made) if mode == "compiled" else made
+    options = {"mode": mode} if mode == "max-autotune" else {}
+    run = made if mode == "eager" else torch.compile(made, **options)
     for _ in range(4):
         run(*arguments)
     torch.cuda.synchronize()
@@ -103,7 +106,7 @@ def predict(device: str, file: Path, names: list[str]) -> None:
         for name in chosen(names):
             case = Path(folder) / f"{name}.py"
             case.write_text(CASE.format(here=str(Path(__file__).parent), name=name), encoding="utf-8")
-            for mode in MODES:
+            for mode in modes_of(names):
                 try:
                     report = tilesight.profile(
                         f"{case}:step", device=device, mode=mode, train=trains(name), indices="uniform"
@@ -119,7 +122,13 @@ def predict(device: str, file: Path, names: list[str]) -> None:
 
 def chosen(names: list[str]) -> list[str]:
     """Cases by their names, or those of their groups; without names all."""
-    return [case for name in names or GROUPS for case in GROUPS.get(name, (name,))]
+    cases = [name for name in names if name not in MODES]
+    return [case for name in cases or GROUPS for case in GROUPS.get(name, (name,))]
+
+
+def modes_of(names: list[str]) -> list[str]:
+    """Modes among names; without any, eager and compiled."""
+    return [name for name in names if name in MODES] or ["eager", "compiled"]
 
 
 def trains(name: str) -> bool:
