@@ -121,12 +121,11 @@ class Session:
                 if isinstance(tensor, FakeTensor) and tensor.device.type == "cuda":
                     recorder.parameters[recorder.storages.number(tensor)] = tensor.untyped_storage().nbytes()
         tuned = self._launches.tuned or self.selection.used
-        if self.graphs.count:
-            recorder.notes[self.graphs.text] = None
+        recorder.notes.update(dict.fromkeys(self.graphs.texts))
         return RecordedStep(
             operations=tuple(recorder.operations),
             mode=("max-autotune" if tuned else "compiled") if compiled else "eager",
-            graphed=compiled and self.graphs.count > 0,
+            graphed=compiled and self.graphs.count > 0 and not self.graphs.without,
             peak_bytes=recorder.storages.peak_bytes,
             parameter_bytes=sum(recorder.parameters.values()),
             notes=tuple(recorder.notes),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..device.device import Device
 from .families.attention import attention, attention_backward
-from .families.composed import logsumexp, loss_of_elements, loss_of_logits
+from .families.composed import logsumexp, loss_of_elements, loss_of_logits, sum_of_products
 from .families.convolutions.dense import convolution, convolution_backward
 from .families.convolutions.depthwise import other_kernel
 from .families.elementwise import drawn, elementwise
@@ -78,6 +78,7 @@ PRICES: Mapping[str, Price] = {
     **dict.fromkeys(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"), loss_of_elements),
     "binary_cross_entropy_with_logits": loss_of_logits,
     "logsumexp": logsumexp,
+    "inductor::_mm_plus_mm": sum_of_products,
     **dict.fromkeys(("max_pool2d_with_indices", "avg_pool2d"), pooled),
     "native_dropout": _dropout,
     **dict.fromkeys(("arange", "linspace", "eye"), _arange),

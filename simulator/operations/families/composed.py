@@ -1,9 +1,12 @@
 """Operations that torch makes of others, out of its dispatcher's sight: the kernels of these, one by one."""
 
+from dataclasses import replace
+
 from ..gpu import Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
+from .matmul import matmul
 from .reductions import reduced
 
 
@@ -25,6 +28,15 @@ def logsumexp(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         iterate("log", (output,), output, gpu),
         iterate("add", (output, largest), output, gpu),
     ]
+
+
+def sum_of_products(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`inductor::_mm_plus_mm`: a product, and another that is added to it."""
+    a, b, c, d, *_ = operation.inputs
+    output = operation.outputs[:1]
+    first = replace(operation, name="mm", inputs=(a, b), outputs=output)
+    second = replace(operation, name="addmm", inputs=(*output, c, d), outputs=output)
+    return [*matmul(first, gpu), *matmul(second, gpu)]
 
 
 def loss_of_logits(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

@@ -10,6 +10,7 @@ from math import ceil
 from ..gpu import SERIAL, Gpu
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
+from .elementwise import copied
 
 CHUNK = 1 << 16
 MOST_CHUNKS = 320
@@ -40,27 +41,51 @@ def foreach(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     lists = [operation.inputs[start : start + count] for start in range(0, len(operation.inputs), count)]
     lists = [tensors for tensors in lists if len(tensors) == count and any(tensor.shape for tensor in tensors)]
     lists = lists or [operation.inputs[:count]]
+    if operation.name == "_foreach_copy_":
+        return _copies(lists[0], lists[-1], gpu)
     fused = operation.name in OPTIMIZERS
     in_place = operation.name.endswith("_")
     norm = operation.name in NORMS
     written = [lists[0], *lists[2:]] if fused else [lists[0]] if in_place else [] if norm else [list(made[:count])]
     depth = min(len(lists) + (0 if in_place or norm else 1), 5)
     kernels = [gpu.kernel("fill", (), ())] if norm else []
-    for pieces in launches(lists[0], depth):
-        elements = sum(piece.elements for piece in pieces)
-        kernels.append(
-            gpu.kernel(
-                "multi_tensor_apply",
-                [_view(tensors[piece.tensor], piece) for tensors in lists for piece in pieces],
-                [_view(tensors[piece.tensor], piece) for tensors in written for piece in pieces],
-                instructions=FUSED * elements if fused else 0.0,
-                chain=CHUNK_LOADS * min(1.0, max(piece.elements for piece in pieces) / CHUNK),
-                overlap=SERIAL,
-            )
-        )
+    kernels += _walked(lists, written, depth, gpu, instructions=FUSED if fused else 0.0)
     if norm:
         kernels.append(gpu.kernel("lpnorm_cleanup", (), made[:count], chain=4))
     return kernels
+
+
+def _copies(targets: Sequence[Operand], sources: Sequence[Operand], gpu: Gpu) -> list[PricedKernel]:
+    """Copies of a list: together where all sources have one dtype, and layouts are equal; else one after another.
+
+    Source: foreach_tensor_copy_list_kernel_cuda_ of ATen/native/cuda/ForeachBinaryOpList.cu.
+    """
+    pairs = list(zip(targets, sources, strict=True))
+    alike = all(target.shape == source.shape and target.strides == source.strides for target, source in pairs)
+    if alike and len({source.dtype for source in sources}) == len({target.dtype for target in targets}) == 1:
+        return _walked([sources], [targets], 2, gpu)
+    return [copied(source, target, gpu) for target, source in pairs]
+
+
+def _walked(
+    lists: Sequence[Sequence[Operand]],
+    written: Sequence[Sequence[Operand]],
+    depth: int,
+    gpu: Gpu,
+    instructions: float = 0.0,
+) -> list[PricedKernel]:
+    """The launches that walk lists. Args: lists: that are read; depth: of all lists; instructions: of an element."""
+    return [
+        gpu.kernel(
+            "multi_tensor_apply",
+            [_view(tensors[piece.tensor], piece) for tensors in lists for piece in pieces],
+            [_view(tensors[piece.tensor], piece) for tensors in written for piece in pieces],
+            instructions=instructions * sum(piece.elements for piece in pieces),
+            chain=CHUNK_LOADS * min(1.0, max(piece.elements for piece in pieces) / CHUNK),
+            overlap=SERIAL,
+        )
+        for pieces in launches(lists[0], depth)
+    ]
 
 
 def launches(tensors: Sequence[Operand], depth: int) -> list[list[Piece]]:

@@ -19,6 +19,7 @@ from tilesight.kernels.pytorch.choosing.selection import MOST_PREDICTED
 from tilesight.kernels.pytorch.live import record_live
 from tilesight.kernels.pytorch.step import recording
 from tilesight.simulator.operations.operation import RecordedStep
+from tilesight.simulator.operations.price import price_step
 
 H200 = load_device("h200")
 FASTEST_S, SLOWEST_S = 1e-9, 1.0
@@ -127,6 +128,32 @@ def test_graphs_copy_what_they_are_given_but_no_parameters(mode: str) -> None:
     assert step.graphed and [[tensor.shape for tensor in copy.outputs] for copy in copies] == [[(128, 256)]]
     assert any("as a CUDA graph" in note for note in step.notes)
     assert (step.mode == "max-autotune") == (mode == "max-autotune")
+
+
+def test_code_that_changes_what_it_is_given_has_no_graph() -> None:
+    """A cache that is written in place is not copied, and the answer says why there is no graph."""
+
+    def write(cache: torch.Tensor, place: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+        cache.index_copy_(0, place, new)
+        return cache.sum(0)
+
+    given = [torch.empty(*shape, device="meta") for shape in ((512, 256), (1, 256))]
+    place = torch.zeros(1, device="meta", dtype=torch.int64)
+    made = torch.compile(write, mode="max-autotune")
+    step = record_live(made, (given[0], place, given[1]), device=H200).step
+    assert not step.graphed and not [work for work in step.operations if work.name == "_foreach_copy_"]
+    assert any("no CUDA graph of 1 of 1 graphs: inputs are changed in place" in note for note in step.notes)
+
+
+def test_two_products_and_their_sum_have_a_price_in_the_library() -> None:
+    """Inductor has an operation for both: they are weighed against its template."""
+    with recording(H200, times=lambda captures: [None] * len(captures)) as session:
+        pairs = [torch.randn(512, 512, device="cuda").bfloat16() for _ in range(4)]
+        session.run(torch.compile(lambda a, b, c, d: a @ b + c @ d, **TUNED), pairs)
+        step = session.step()
+    kernels = [kernel for made in price_step(step, H200, {}) for kernel in made]
+    assert [kernel.source for kernel in kernels if not kernel.name.startswith("Mem")] == ["matmul"] * 2
+    assert "the library takes" in step.notes[0]
 
 
 def test_what_a_trial_raises_ends_no_step() -> None:

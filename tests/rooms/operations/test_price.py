@@ -6,6 +6,7 @@ from typing import Literal
 import pytest
 from support.torch_prices import channels_last, kernels_of, operation, script, tensor, time_of, transposed
 from tilesight.simulator.device.device import load_device
+from tilesight.simulator.operations.families.foreach import CHUNK, MOST_CHUNKS
 from tilesight.simulator.operations.operation import Operation, RecordedStep
 from tilesight.simulator.operations.price import price_step
 from tilesight.simulator.operations.priced import PricedKernel
@@ -158,3 +159,13 @@ def test_faster_devices_take_less() -> None:
         times = [time_of(device, work) for device in devices]
         assert times == sorted(times, reverse=True)
         assert times[0] > 2 * times[-1]
+
+
+def test_copies_of_lists_read_what_they_copy_alone() -> None:
+    """A full launch of bf16 copies takes 34.6 us as measured on an H100; other types go one by one to the engine."""
+    alike = [tensor(number, 8 * MOST_CHUNKS * CHUNK) for number in (1, 2)]
+    kernels = kernels_of(H100, operation("_foreach_copy_", tuple(alike), tuple(alike[:1])))
+    assert [kernel.time_s for kernel in kernels[2:]] == pytest.approx([34.6e-6] * 6, rel=0.05)
+    mixed = (tensor(1, 4096), tensor(2, 8, dtype="int64"), tensor(3, 4096), tensor(4, 8, dtype="int64"))
+    made = kernels_of(H100, operation("_foreach_copy_", mixed, mixed[:2]))
+    assert [kernel.name for kernel in made] == ["Memcpy DtoD"] * 2
