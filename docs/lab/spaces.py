@@ -25,6 +25,7 @@ from tilesight.validate.points.shapes import problem_for
 
 from tilesight.compiling import compiler
 
+DOCUMENTS = "documents:3000,1500,1200,1000,800,400,200,92"
 STEP = {"seqlen_q": 1, "dtype": "bf16", "causal": True}
 SHAPES: dict[str, list[dict[str, Any]]] = {
     "flash_decode": [
@@ -59,6 +60,43 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
             (2, 16, 16, 8192, 128, True),
             (2, 32, 8, 4096, 128, True),
             (4, 16, 16, 3000, 64, False),
+        )
+    ],
+    "mla_decode": [
+        {"batch": batch, "heads": heads, "seqlen_q": 1, "seqlen_k": keys, "dtype": "bf16", "causal": True, "page": page}
+        for batch, heads, keys, page in (
+            (1, 16, 32768, 0),
+            (16, 16, 8192, 0),
+            (16, 128, 8192, 0),
+            (64, 128, 4096, 0),
+            (1, 128, 65536, 0),
+            (32, 32, 4096, 64),
+        )
+    ],
+    "chunked_flash": [
+        {"batch": batch, "heads": heads, "kv_heads": kv_heads, "seqlen_q": rows, "seqlen_k": keys, "head_dim": 128}
+        | {"dtype": "bf16", "causal": True}
+        | others
+        for batch, heads, kv_heads, rows, keys, others in (
+            (1, 32, 8, 512, 32768, {}),
+            (1, 64, 8, 64, 32768, {}),
+            (4, 32, 8, 512, 8192, {}),
+            (1, 32, 8, 2048, 16384, {}),
+            (2, 32, 8, 512, 8192, {"page": 64}),
+            (4, 32, 8, 256, 8192, {"lengths": (8192, 500, 3000, 6000)}),
+            (2, 32, 8, 512, 8192, {"kv_dtype": "fp8"}),
+            (1, 16, 16, 1024, 8192, {"window": 1024}),
+        )
+    ],
+    "masked_flash": [
+        {"batch": 1, "heads": heads, "kv_heads": kv_heads, "seqlen_q": length, "seqlen_k": length, "dtype": "bf16"}
+        | others
+        for heads, kv_heads, length, others in (
+            (32, 8, 8192, {"head_dim": 128, "causal": True, "mask": DOCUMENTS}),
+            (32, 8, 8192, {"head_dim": 128, "mask": "first:4", "window": 1024}),
+            (64, 8, 4096, {"head_dim": 64, "window": 128, "sinks": True}),
+            (128, 128, 4096, {"head_dim": 192, "head_dim_v": 128, "causal": True}),
+            (16, 8, 4096, {"head_dim": 256, "causal": True, "softcap": 50}),
         )
     ],
 }

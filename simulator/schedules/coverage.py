@@ -73,6 +73,14 @@ BACKWARD = (
     listed("middle", block_m=64, block_n=128, num_warps=8),
 )
 """Gradients."""
+MASKED = (
+    listed("middle"),
+    listed("causal"),
+    listed("small"),
+    listed("documents", block_m=64),
+    listed("narrow values", block_n=32, num_warps=8),
+)
+"""Lists of key tiles."""
 PIPELINE = (
     listed("middle"),
     listed("small"),
@@ -89,12 +97,14 @@ class Coverage:
     Args:
         points: its part of the short list.
         weight: its share of the points drawn for the long list is this over the sum of all schedules' weights.
-        shapes: of the long list: as many queries as keys, more or fewer (`prefill`); or a step of decoding (`decode`).
+        shapes: of the long list: as many queries as keys, more or fewer (`prefill`), or under masks of all kinds
+            (`masked`); a chunk of queries over a cache (`chunk`); a step of decoding (`decode`), or one over latents
+            (`latent`).
     """
 
     points: tuple[ListedPoint, ...] = (listed("middle"), listed("causal"), listed("small"))
     weight: int = 1
-    shapes: Literal["prefill", "decode"] = "prefill"
+    shapes: Literal["prefill", "masked", "chunk", "decode", "latent"] = "prefill"
 
 
 USUAL_COVERAGE = Coverage()

@@ -34,6 +34,7 @@ from ..launch.program import Launch
 from ..problems.attention import AttentionProblem
 from .config import Config
 from .contract import Schedule, frozen
+from .coverage import MASKED, Coverage
 from .options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, declared, tiled
 from .tiles import (
     FP8_P_LOG2,
@@ -102,4 +103,5 @@ SCHEDULE = Schedule(
     reads=("head_dim_v", "causal", "window", "mask", "softcap", "sinks"),
     color="#56B4E9",
     outlined=True,
+    coverage=Coverage(points=MASKED, shapes="masked"),
 )

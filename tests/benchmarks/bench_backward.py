@@ -1,6 +1,6 @@
 """Speed of gradients and of decoding on a GPU: prints the tables of `docs/kernel-speed.md` on them.
 
-    python tests/benchmarks/bench_backward.py [--jsonl FILE]
+    python tests/benchmarks/bench_backward.py [--head-dim 64|128] [--jsonl FILE]
 
 `flash_backward` beside the backward passes of `scaled_dot_product_attention` (flash and cuDNN), 16,384 tokens of 2,048
 columns in bf16: all configurations at 4,096 tokens a sequence, the fastest two of each form at other lengths.
@@ -17,6 +17,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
+from tilesight.kernels.compile.compile import compile_many
 from tilesight.kernels.launch.launch import device_of
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.problems.attention_backward import AttentionBackwardProblem
@@ -28,6 +29,7 @@ from triton.testing import do_bench
 
 TOKENS, COLUMNS = 16384, 2048
 SWEPT, LENGTHS = 4096, (2048, 4096, 8192, 16384)
+HEAD_DIMS = (64, 128)
 KEPT = 2
 """Configurations of a form that are timed at lengths other than the one at which all are."""
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
@@ -55,6 +57,13 @@ def problem_of(length: int, head_dim: int, causal: bool) -> AttentionBackwardPro
     )
 
 
+def compiled(schedule: str, problem: AttentionProblem, configs: list[Config]) -> None:
+    """Compile all configurations on all cores; Triton then finds them in its cache."""
+    device = device_of(torch.empty(0, device="cuda"))
+    chains = [find_schedule(schedule).launches(problem, config, device) for config in configs]
+    compile_many([(launch, problem) for chain in chains for launch in chain], device)
+
+
 def ours(schedule: str, problem: AttentionProblem, config: Config) -> float | None:
     """Time of a configuration [ms]; None where it does not fit."""
     place = torch.device("cuda")
@@ -77,12 +86,13 @@ def theirs(problem: AttentionBackwardProblem, backend: SDPBackend) -> float:
     return milliseconds(lambda: torch.autograd.grad(o, leaves, do, retain_graph=True))
 
 
-def gradients() -> list[dict[str, Any]]:
+def gradients(head_dims: tuple[int, ...]) -> list[dict[str, Any]]:
     """A row for each length, head dimension and mask, printed as it is known."""
     rows = []
     configs = list(find_schedule("flash_backward").configs())
     print("| N, D | mask | best of ours | TFLOP/s | flash | cuDNN | over flash | over cuDNN |\n" + "|---" * 8 + "|")
-    for head_dim, causal in product((64, 128), (False, True)):
+    for head_dim, causal in product(head_dims, (False, True)):
+        compiled("flash_backward", problem_of(SWEPT, head_dim, causal), configs)
         swept = {config: ours("flash_backward", problem_of(SWEPT, head_dim, causal), config) for config in configs}
         times_ms = {config: time_ms for config, time_ms in swept.items() if time_ms is not None}
         ranked = sorted(times_ms, key=times_ms.__getitem__)
@@ -111,7 +121,9 @@ def decoding() -> dict[str, Any]:
     numbers = torch.ones(1 << 27, dtype=torch.int64, device="cuda")
     read = numbers.nbytes / milliseconds(numbers.sum) * 1e3
     del numbers
-    times_ms = {config: ours("flash_decode", DECODED, config) for config in find_schedule("flash_decode").configs()}
+    configs = list(find_schedule("flash_decode").configs())
+    compiled("flash_decode", DECODED, configs)
+    times_ms = {config: ours("flash_decode", DECODED, config) for config in configs}
     best = min(times_ms, key=lambda config: times_ms[config] or float("inf"))
     rate = DECODED.compulsory.read_bytes / (times_ms[best] or float("inf")) * 1e3
     print(f"decode: {best}: {rate / 1e12:.2f} TB/s; a sum reads {read / 1e12:.2f} TB/s: {rate / read:.3f}")
@@ -121,9 +133,10 @@ def decoding() -> dict[str, Any]:
 def main() -> None:
     """Time, print, and write what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--head-dim", type=int, choices=HEAD_DIMS, help="only this one, and no decoding")
     parser.add_argument("--jsonl", type=Path)
     given = parser.parse_args()
-    rows = [decoding(), *gradients()]
+    rows = gradients((given.head_dim,)) if given.head_dim else [decoding(), *gradients(HEAD_DIMS)]
     if given.jsonl:
         given.jsonl.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 

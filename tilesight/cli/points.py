@@ -49,8 +49,7 @@ def settings_given(name: str, given: Sequence[str] | None) -> dict[str, str]:
 def problem_given(given: Sequence[str], kind: type[Kind]) -> Kind:
     """The problem of a kind that `--problem` describes. Raises: BadInput: a key or value is not allowed."""
     values: dict[str, Any] = {}
-    fields = AttentionProblem.FIELDS
-    known = {**{item.name: item.default for item in fields}, **dict.fromkeys(LENGTHS)}
+    known = {**{item.name: item.default for item in kind.FIELDS}, **dict.fromkeys(LENGTHS)}
     for key, value in settings_given("problem", given).items():
         if key not in known:
             raise BadInput(f"--problem {key}={value}: key {unknown(key, known)}")

@@ -19,6 +19,7 @@ from ...simulator.integers import cdiv
 from ...simulator.launch.program import Launch
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.problems.attention_backward import AttentionBackwardProblem
+from ...simulator.problems.latent_attention import LatentAttentionProblem
 from ...simulator.problems.problem import Problem
 from ...simulator.problems.softmax import SoftmaxProblem
 from ...simulator.schedules.registry import find_schedule
@@ -46,7 +47,7 @@ def oracle_error(schedule: str, problem: Problem, launch: Launch, tensors: Mappi
         return max(_softmax_error(problem, launch, tensors, part) for part in parts(problem))
     if isinstance(problem, AttentionBackwardProblem):
         return gradient_error(problem, tensors, stored=roundings_of(schedule).scores > 0)
-    if type(problem) is not AttentionProblem:
+    if not isinstance(problem, AttentionProblem):
         raise ValueError(f"problem = {problem.KIND}: nobody has written down what is right")
     lse = None
     if "LSE" in tensors:
@@ -68,20 +69,25 @@ def oracle_error(schedule: str, problem: Problem, launch: Launch, tensors: Mappi
 def cached(
     problem: AttentionProblem, tensors: Mapping[str, torch.Tensor], part: Part
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """K and V that the head of a part sees, both (keys of its sequence, D) in the dtype of Q; out of pages, if any.
+    """K and V that the head of a part sees, (keys of its sequence, D and D_v) in the dtype of Q; out of pages, if any.
 
     Args:
-        tensors: as `oracle_error`'s.
+        tensors: as `oracle_error`'s; of latents C is K, and the first part of its rows V.
     """
     batch, head, _, _ = part
     kv_head, length = head // problem.head_group, problem.key_lengths[batch]
-    if problem.page:
+
+    def rows(name: str) -> torch.Tensor:
+        if not problem.page:
+            return tensors[name][batch * problem.kv_heads + kv_head, :length].to(tensors["Q"].dtype)
         numbers = tensors["TABLE"][0, batch, 1 : 1 + cdiv(length, problem.page)].long()
-        pages = (tensors[name].view(-1, problem.page, problem.kv_heads, problem.head_dim) for name in "KV")
-        k, v = (x[numbers, :, kv_head].reshape(-1, problem.head_dim)[:length] for x in pages)
-    else:
-        k, v = (tensors[name][batch * problem.kv_heads + kv_head, :length] for name in "KV")
-    return k.to(tensors["Q"].dtype), v.to(tensors["Q"].dtype)
+        pages = tensors[name].view(-1, problem.page, problem.kv_heads, problem.head_dim)
+        return pages[numbers, :, kv_head].reshape(-1, problem.head_dim)[:length].to(tensors["Q"].dtype)
+
+    if isinstance(problem, LatentAttentionProblem):
+        latents = rows("C")
+        return latents, latents[:, : problem.latent_dim]
+    return rows("K"), rows("V")
 
 
 def parts(

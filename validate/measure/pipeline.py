@@ -37,8 +37,8 @@ class Pipeline:
 
     @property
     def last_input(self) -> torch.Tensor:
-        """The input whose sign is that of most outputs: dO of a backward pass, V, or X of a softmax."""
-        return next(self.tensors[name] for name in ("dO", "V", "X") if name in self.tensors)
+        """The input whose sign is that of most outputs: dO of a backward pass, V, latents, or X of a softmax."""
+        return next(self.tensors[name] for name in ("dO", "V", "C", "X") if name in self.tensors)
 
     def run(self) -> list[Any]:
         """Enqueue all launches once. Returns: the compiled kernel of each."""

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
-from types import MappingProxyType
 from typing import Any
 
 from ... import kernels
@@ -17,18 +16,18 @@ from ...simulator.device.device import Device
 from ...simulator.launch.program import Launch
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.problems.attention_backward import AttentionBackwardProblem
+from ...simulator.problems.latent_attention import LatentAttentionProblem
 from ...simulator.problems.problem import Problem
 from ...simulator.problems.softmax import SoftmaxProblem
 from ...simulator.refusal import Refusal, granted
 from ...simulator.resolve import attempt_launches
 from ...simulator.schedules.config import Config
 from ...simulator.schedules.registry import all_schedules, find_schedule
-from .shapes import problem_for
+from .shapes import SHAPES, problem_for
 
 HALVES = ("fitting", "test")
-JUDGED = (AttentionProblem, AttentionBackwardProblem, SoftmaxProblem)
+JUDGED = (AttentionProblem, AttentionBackwardProblem, LatentAttentionProblem, SoftmaxProblem)
 """Problems of which `measure.oracle` knows what is right."""
-SMALL = MappingProxyType({"batch": 1, "heads": 1, "seqlen_q": 128, "seqlen_k": 128, "head_dim": 64})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +107,9 @@ def able(schedules: Sequence[str], device: Device) -> tuple[list[str], dict[str,
     """The schedules that a device can run at all; and name -> why not, for the others."""
     left_out = {}
     for name in schedules:
-        small = problem_for(find_schedule(name), SMALL)
-        launches = Point(schedule=name, problem=small, config=runnable_config(name)).attempt(device)
+        shape, options = find_schedule(name).coverage.points[0]
+        problem = problem_for(find_schedule(name), SHAPES[shape])
+        launches = Point(schedule=name, problem=problem, config=runnable_config(name, **options)).attempt(device)
         if isinstance(launches, Refusal):
             left_out[name] = launches.reason
     return [name for name in schedules if name not in left_out], left_out

@@ -17,13 +17,14 @@ from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
 from ...simulator.schedules.config import Config
 from ...simulator.schedules.registry import find_schedule
+from .draws import drawn_problems
 from .point import Point, runnable_config
-from .shapes import SHAPES, drawn_problems, problem_for
+from .shapes import SHAPES, problem_for
 
 DRAWN_POINTS = 320
 GROUP = 11
 """Configurations of one shape, where a shape has a group."""
-GROUP_S = MappingProxyType({"prefill": 3e-4, "decode": 3e-5})
+GROUP_S = MappingProxyType({"prefill": 3e-4, "masked": 3e-4, "chunk": 1e-4, "decode": 3e-5, "latent": 3e-5})
 """Shortest estimated run of a shape that gets a group: rankings of launch overheads say nothing [s]."""
 PASS_S = 0.05
 """Longest estimated time of one run of all launches of a drawn point; measuring takes some tens of runs [s]."""

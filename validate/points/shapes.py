@@ -1,24 +1,12 @@
-"""Problems that `validate` measures: those with names, which schedules list, and those that a generator draws."""
+"""Problems that `validate` measures which have names, by which schedules list them; `draws` has others."""
 
-import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.problems.problem import Problem
 from ...simulator.schedules.contract import Schedule
-
-LENGTHS = (512, 1000, 1024, 1536, 2048, 3000, 4096, 6144, 8192, 12288, 16384, 32768, 49152, 65536, 98304, 131072)
-HEADS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 128, 256, 512)
-"""Sequences times query heads."""
-HEADS_OF_A_SEQUENCE = 64
-BATCHES = (1, 2, 3, 4, 8, 12, 16, 24, 32, 48, 64, 128)
-"""Sequences of a step of decoding."""
-SERVED_HEADS = ((64, 8), (32, 8), (28, 4), (40, 8), (8, 1), (16, 1), (32, 32), (16, 16), (32, 4))
-"""Query heads and KV heads of models that are served, some divided among GPUs."""
-RAGGED_SHARE = 0.2
-LONGEST_PAGED = 8192
-"""Keys of a sequence in pages: each page is a piece of its own to a simulation."""
 
 SHAPES: dict[str, dict[str, Any]] = {
     "base": {"batch": 4, "heads": 32, "seqlen_q": 4096, "seqlen_k": 4096, "head_dim": 64},
@@ -83,58 +71,41 @@ SHAPES: dict[str, dict[str, Any]] = {
         "page": 64,
     },
     "wide": {"batch": 1, "heads": 4, "seqlen_q": 4096, "seqlen_k": 20000, "head_dim": 64},
+    "documents": {
+        "batch": 2,
+        "heads": 16,
+        "kv_heads": 4,
+        "seqlen_q": 4096,
+        "seqlen_k": 4096,
+        "head_dim": 128,
+        "dtype": "bf16",
+        "causal": True,
+        "mask": "documents:1500,1000,700,500,300,96",
+    },
+    "narrow values": {
+        "batch": 1,
+        "heads": 32,
+        "seqlen_q": 4096,
+        "seqlen_k": 4096,
+        "head_dim": 192,
+        "head_dim_v": 128,
+        "dtype": "bf16",
+        "causal": True,
+    },
+    "latents": {"batch": 16, "heads": 128, "seqlen_q": 1, "seqlen_k": 8192, "dtype": "bf16"},
+    "latents of a part": {"batch": 4, "heads": 16, "seqlen_q": 1, "seqlen_k": 16384, "dtype": "bf16", "page": 64},
 }
 """Shapes of the short list, by the names that schedules list them by (`schedules.coverage`)."""
 
 
 def problem_for(schedule: Schedule, shape: Mapping[str, Any]) -> Problem:
-    """The problem of a schedule that has a shape. Args: shape: fields of an attention problem."""
+    """The problem of a schedule that has a shape.
+
+    Args:
+        shape: fields of an attention problem; those that the schedule's problem has no choice of are as it has them.
+    """
     kind = schedule.problem
-    return kind(**shape) if issubclass(kind, AttentionProblem) else kind.of(AttentionProblem(**shape))
-
-
-def drawn_problems(schedule: Schedule, generator: random.Random) -> list[Problem]:
-    """Problems of a schedule, alike but for how many heads, or sequences, there are."""
-    draw = _decode_steps if schedule.coverage.shapes == "decode" else _prefills
-    return [problem_for(schedule, shape) for shape in draw(generator)]
-
-
-def _prefills(generator: random.Random) -> Iterator[dict[str, Any]]:
-    """Any mask, lengths and groups; as many queries as keys, more or fewer."""
-    length = generator.choice(LENGTHS)
-    rows = generator.choice((length, length, length, max(128, length // 4), 128, min(2 * length, 1 << 17)))
-    fixed: dict[str, Any] = {
-        "seqlen_q": rows,
-        "seqlen_k": length,
-        "head_dim": generator.choice((64, 128)),
-        "dtype": generator.choice(("fp16", "fp16", "fp16", "bf16")),
-        "causal": rows <= length and generator.random() < 0.4,
-    }
-    group = generator.choice((1, 1, 4, 8))
-    for total in HEADS:
-        heads = min(total, HEADS_OF_A_SEQUENCE)
-        if not total % heads and not heads % group:
-            yield fixed | {"batch": total // heads, "heads": heads, "kv_heads": heads // group}
-
-
-def _decode_steps(generator: random.Random) -> Iterator[dict[str, Any]]:
-    """One query of a sequence, or those of a draft; caches whole, ragged or in pages, some narrow, some windows."""
-    length = generator.choice(LENGTHS)
-    heads, kv_heads = generator.choice(SERVED_HEADS)
-    fixed: dict[str, Any] = {
-        "heads": heads,
-        "kv_heads": kv_heads,
-        "seqlen_q": generator.choice((1, 1, 1, 1, 1, 1, 2, 4)),
-        "seqlen_k": length,
-        "head_dim": generator.choice((64, 128, 128)),
-        "dtype": generator.choice(("fp16", "bf16")),
-        "causal": True,
-        "window": generator.choice((0, 0, 0, 0, 0, 0, 0, 1024)),
-        "kv_dtype": generator.choice(("", "", "", "", "fp8", "i8")),
-        "page": generator.choice((0, 0, 0, 0, 16, 64, 256)) if length <= LONGEST_PAGED else 0,
-    }
-    ragged = generator.random() < RAGGED_SHARE
-    for batch in BATCHES:
-        shares = [generator.random() for _ in range(batch - 1)]
-        lengths = (length, *(max(1, round(share * length)) for share in shares)) if ragged else ()
-        yield fixed | {"batch": batch, "lengths": lengths}
+    if not issubclass(kind, AttentionProblem):
+        return kind.of(AttentionProblem(**shape))
+    chosen = {item.name for item in fields(kind) if item.init}
+    return kind(**{name: value for name, value in shape.items() if name in chosen})

@@ -80,6 +80,7 @@ SCHEDULE = Schedule(
     color="#882255",
     outlined=True,
     coverage=Coverage(
-        points=(listed("chunk"), listed("chunk", block_m=64, splits=2), listed("paged chunk", block_m=64))
+        points=(listed("chunk"), listed("chunk", block_m=64, splits=2), listed("paged chunk", block_m=64)),
+        shapes="chunk",
     ),
 )

@@ -45,6 +45,7 @@ from ...launch.split_rules import Decode, sglang_triton_splits, vllm_triton_mla_
 from ...problems.latent_attention import LatentAttentionProblem
 from ..config import Config
 from ..contract import Schedule, frozen
+from ..coverage import Coverage, listed
 from ..options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, tiled
 from ..tiles import LOG2_E, query_tensor, statistic_tensor
 from .flash_decode import LEAST_ROWS, MOST_SPLITS, SPLITS, check_splits, merge_of, parts_of
@@ -177,4 +178,12 @@ SCHEDULE = Schedule(
     suited=suited,
     rules=rules,
     outlined=True,
+    coverage=Coverage(
+        points=(
+            listed("latents", splits=1, block_m=64, num_warps=8),
+            listed("latents", splits=4, block_m=32),
+            listed("latents of a part", splits=16),
+        ),
+        shapes="latent",
+    ),
 )

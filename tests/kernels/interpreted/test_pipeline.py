@@ -11,6 +11,7 @@ import torch
 from tilesight.kernels.launch.launch import allocate
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.problems.latent_attention import LatentAttentionProblem
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.validate.measure import inputs, pipeline
 from tilesight.validate.measure.oracle import cached, oracle_error
@@ -81,7 +82,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
 def test_a_pipeline_is_measured_as_it_should_be(schedule: str, causal: bool, held: Held) -> None:
     """Right by the oracle, nothing left unwritten, not stale; memory as the simulator says, before rounding."""
     named = find_schedule(schedule)
-    rows = {"seqlen_q": 2} if named.coverage.shapes == "decode" else {}
+    rows = {"seqlen_q": 2} if named.coverage.shapes in ("decode", "latent") else {}
     problem = problem_for(named, SHAPE | {"causal": causal} | rows)
     launches = Point(schedule=schedule, problem=problem, config=runnable_config(schedule)).launches(H200)
     made, peak_bytes = prepare(launches, problem, CPU)
@@ -116,6 +117,26 @@ def test_caches_of_all_kinds_are_read_as_the_oracle_reads_them(cache: dict[str, 
     assert values.shape == (problem.key_lengths[0], problem.head_dim)
     made.tensors["V"].view(torch.uint8).fill_(0)
     assert oracle_error("flash_decode", problem, launches[-1], made.tensors) > 1
+
+
+def test_latents_are_keys_and_values_to_the_oracle(held: Held) -> None:
+    """Ragged and in pages: right, and wrong where one element of a latent is another."""
+    problem = LatentAttentionProblem(
+        batch=2, heads=20, seqlen_q=2, seqlen_k=160, latent_dim=64, rope_dim=16, lengths=(77, 160), page=32, causal=True
+    )
+    launches = Point(schedule="mla_decode", problem=problem, config=runnable_config("mla_decode", splits=2)).launches(
+        H200
+    )
+    made, _ = prepare(launches, problem, CPU)
+    poison(made.outputs)
+    made.run()
+    assert untouched_fraction(made.outputs) == 0
+    assert 0 <= oracle_error("mla_decode", problem, launches[-1], made.tensors) <= 1
+    keys, values = cached(problem, made.tensors, (0, 19, 0, 1))
+    assert (keys.shape, values.shape) == ((77, 80), (77, 64))
+    assert not is_stale(made.run, made.outputs, made.last_input)
+    made.tensors["C"][..., 63] += 1
+    assert oracle_error("mla_decode", problem, launches[-1], made.tensors) > 1
 
 
 @pytest.mark.parametrize("mask", MASKS, ids=str)

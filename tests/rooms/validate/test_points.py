@@ -10,7 +10,7 @@ import pytest
 from support.made_up_measurements import H200, PROBLEM, a_point, some_points
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule
-from tilesight.validate.points.point import Point, matching, pinned, runnable_config, runnable_schedules
+from tilesight.validate.points.point import Point, able, matching, pinned, runnable_config, runnable_schedules
 from tilesight.validate.points.sets import (
     MEMORY_SHARE,
     PASS_S,
@@ -112,6 +112,42 @@ def test_the_long_set_of_decoding_covers_caches_of_all_kinds() -> None:
     assert (min(problem.batch for problem in problems), max(problem.batch for problem in problems)) == (1, 128)
 
 
+def test_the_long_set_of_chunks_covers_caches_of_all_kinds() -> None:
+    """More rows than a tile of decoding has, over whole, ragged, paged and narrow caches; windows, caps and sinks."""
+    points = full_points(["chunked_flash"], H200)
+    problems = [point.problem for point in points]
+    assert all(problem.head_group * problem.seqlen_q > 128 for problem in problems)
+    assert {problem.kv_dtype for problem in problems} == {"", "fp8", "i8"}
+    assert {problem.page for problem in problems} == {0, 64, 256}
+    for name in ("lengths", "window", "softcap", "sinks"):
+        assert {bool(getattr(problem, name)) for problem in problems} == {True, False}
+    assert {point.config.splits for point in points} == {1, 2, 4}
+
+
+def test_the_long_set_of_masks_covers_every_kind() -> None:
+    """Prefixes, documents, blocks, bands, first keys; values narrower than keys; caps and sinks."""
+    problems = [point.problem for point in full_points(["masked_flash"], H200)]
+    kinds = {problem.mask.partition(":")[0] for problem in problems}
+    assert kinds == {"", "prefix", "documents", "blocks", "band", "first"}
+    for name in ("head_dim_v", "window", "softcap", "sinks"):
+        assert {bool(getattr(problem, name)) for problem in problems} == {True, False}
+
+
+def test_the_long_set_of_latents_covers_parts_of_heads_and_caches_of_all_kinds() -> None:
+    """16 to 128 heads, one query or a few, whole, ragged or in pages."""
+    problems = [point.problem for point in full_points(["mla_decode"], H200)]
+    assert {problem.KIND for problem in problems} == {"latent attention"}
+    assert {problem.heads for problem in problems} == {16, 32, 64, 128}
+    assert {problem.page for problem in problems} == {0, 64, 256}
+    assert {bool(problem.lengths) for problem in problems} == {True, False}
+    assert len({problem.seqlen_q for problem in problems}) == 3
+
+
+def test_every_schedule_with_kernels_is_able_on_a_gpu_that_has_what_it_needs() -> None:
+    """Each is asked about a shape of its own list, not about one that it is not made for."""
+    assert able(runnable_schedules(), H200) == (runnable_schedules(), {})
+
+
 def test_the_long_set_of_gradients_covers_both_forms() -> None:
     """A kernel for every product, two fused ones, one pass in any order and in a fixed one."""
     points = full_points(["flash_backward", "naive_backward"], H200)
@@ -206,9 +242,16 @@ def test_so_many_points_are_drawn_as_are_asked_for() -> None:
         LongSet(points=0)
 
 
-def test_a_schedule_that_nobody_judges_is_refused_by_name() -> None:
+def test_a_problem_has_the_fields_of_what_is_computed() -> None:
+    """Latents have a width of their own, and no KV heads: nothing that is asked for is dropped."""
+    (step,) = asked("mla_decode", problem=["seqlen_q=1", "seqlen_k=4096", "heads=16", "latent_dim=256"])
+    assert (step.problem.KIND, step.problem.head_dim) == ("latent attention", 320)
+    with pytest.raises(BadInput, match="--problem kv_heads=8: key 'kv_heads' is unknown"):
+        asked("mla_decode", problem=["seqlen_q=1", "kv_heads=8"])
+
+
+def test_a_schedule_without_kernels_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """And those that are measured are listed."""
-    with pytest.raises(
-        BadInput, match="schedule 'mla_decode': is not measured yet; those that are: chunked_flash, flash1, "
-    ):
-        asked("mla_decode")
+    monkeypatch.setattr("tilesight.validate.points.point.runnable_schedules", lambda: ["flash1", "flash2"])
+    with pytest.raises(BadInput, match="schedule 'naive': is not measured yet; those that are: flash1, flash2"):
+        asked("naive")
