@@ -4,7 +4,8 @@ Source: ATen/native/transformers (transformer.cpp, cuda/attention.cu, attention.
 are not nested. `nn.TransformerEncoderLayer` and `nn.MultiheadAttention` run them in inference.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -122,6 +123,32 @@ LAYERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {"_native_multi_head_attention": multi_head_attention, "_transformer_encoder_layer_fwd": encoder_layer}
 )
 """torch's name -> the same, written out."""
+
+
+@contextmanager
+def shaped() -> Iterator[None]:
+    """Have torch know what they give without running them: a build for GPUs would run them on one."""
+    library = torch.library.Library("aten", "IMPL")
+    for name, shapes in (("_native_multi_head_attention", _attended), ("_transformer_encoder_layer_fwd", _layer)):
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):
+            library.impl(name, shapes, "Meta")
+    try:
+        yield
+    finally:
+        library._destroy()
+
+
+def _layer(source: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(source)
+
+
+def _attended(query: Tensor, key: Tensor, _: Tensor, width: int, heads: int, *more: Any) -> tuple[Tensor, Tensor]:
+    """Args: more: weights and biases of two products, the mask, whether weights are needed, and averaged."""
+    given: list[Any] = [None, True, True]
+    given[: len(more) - 4] = more[4:]
+    _, needed, average, *_ = given
+    weights = (len(query), *([] if average else [heads]), query.shape[1], key.shape[1]) if needed else (0,)
+    return query.new_empty(*query.shape[:2], width), query.new_empty(weights)
 
 
 def parts_of(function: Any) -> Callable[..., Any] | None:

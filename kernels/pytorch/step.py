@@ -21,6 +21,7 @@ from .choosing.selection import Selection
 from .choosing.trials import Times
 from .fused import kept_whole
 from .hooks import hide_fakes, speaking_of
+from .native_layers import shaped
 from .recorder import DependsOnData, Recorder
 from .storages import Storages
 from .training import Training
@@ -227,6 +228,7 @@ def recording(
         session = Session(recorder, launches, training, selection, given, hook_compiler)
         stack.enter_context(attention_of((major, minor), lambda text: recorder.notes.setdefault(text)))
         stack.enter_context(kept_whole())
+        stack.enter_context(shaped())
         launches.hook_triton(stack)
         _hook_compile(stack, session, mode)
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))

@@ -11,7 +11,7 @@ if missing_package():
 
 import torch
 from tilesight.kernels.pytorch.file import record_step
-from tilesight.kernels.pytorch.native_layers import encoder_layer, multi_head_attention
+from tilesight.kernels.pytorch.native_layers import encoder_layer, multi_head_attention, shaped
 
 WIDTH, HEADS, TOKENS = 32, 4, 6
 FILE = Path(__file__).with_name("steps.py")
@@ -36,6 +36,18 @@ def test_attention_gives_the_numbers_of_torchs_native_code(given: int, masked: b
     ):
         assert made is not None
         torch.testing.assert_close(made, native)
+
+
+@pytest.mark.parametrize("more", [(), (None, True, True), (None, True, False)])
+def test_tensors_without_data_get_the_shapes_of_torchs_native_code(more: tuple[object, ...]) -> None:
+    """A compiler asks for them: what attention gives, and its weights, averaged over heads or not."""
+    given = (*(drawn(2, TOKENS, WIDTH) for _ in "qkv"), WIDTH, HEADS)
+    given += (drawn(3 * WIDTH, WIDTH), drawn(3 * WIDTH), drawn(WIDTH, WIDTH), drawn(WIDTH))
+    empty = tuple(part.to("meta") if isinstance(part, torch.Tensor) else part for part in given)
+    with shaped():
+        made = torch._native_multi_head_attention(*empty, *more)
+    shapes = [part.shape for part in torch._native_multi_head_attention(*given, *more)]
+    assert [part.shape for part in made] == shapes
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
