@@ -88,6 +88,7 @@ class Gpu:
         chain: float = 0.0,
         latency_s: float = 0.0,
         start_s: float = 0.0,
+        end_s: float = 0.0,
         l2_s: float = 0.0,
         read_again: float = 0.0,
         hbm_fraction: float = 1.0,
@@ -100,6 +101,7 @@ class Gpu:
             instructions: of all threads; ctas: that it launches; tensor_s: that tensor cores are busy [s].
             chain: loads that wait for each other, one thread after all; latency_s: other waiting [s].
             start_s: before anything of it begins, and a miss more where L2 does not have all of it [s].
+            end_s: after all of it [s].
             l2_s: that L2 is busy beyond moving each byte once [s]; read_again: bytes that HBM sends once more [B].
             hbm_fraction: of HBM's bandwidth that it reaches.
             overlap: `OVERLAPPED` or `SERIAL`.
@@ -126,11 +128,11 @@ class Gpu:
         dispatch = self.dispatch_s(ctas)
         time = max(sum(part**overlap for part in (memory, *rest)) ** (1.0 / overlap), dispatch)
         begun = EMPTY_S + start_s + (FIRST_MISS_S + self.device.hbm_latency_s if start_s and missed else 0.0)
-        bound_by = "latency" if time in (min(time, begun), dispatch) else max(busy, key=lambda key: busy[key])
+        bound_by = "latency" if time in (min(time, begun + end_s), dispatch) else max(busy, key=lambda key: busy[key])
         return PricedKernel(
             name=name,
             source=source,
-            time_s=begun + time,
+            time_s=begun + time + end_s,
             bound_by=bound_by,
             hbm_read_bytes=missed,
             hbm_write_bytes=written,
@@ -179,6 +181,12 @@ def scratch(
         dtype=dtype or like.dtype,
     )
     return replace(made, storage_bytes=made.bytes)
+
+
+def part(whole: Operand, size: int) -> Operand:
+    """As many bytes of a tensor, in a view of one dimension."""
+    elements = size // whole.item_bytes
+    return replace(whole, shape=(elements,), strides=(1,))
 
 
 def _bytes_of(operands: Iterable[Operand]) -> Mapping[int, float]:

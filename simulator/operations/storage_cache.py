@@ -44,6 +44,10 @@ class StorageCache:
         """That HBM has yet to be given [B]."""
         return sum(entry.dirty for entry in self._held.values())
 
+    def readable_bytes(self, storage: int) -> float:
+        """That it holds of a storage for readers [B]."""
+        return self._held[storage].readable if storage in self._held else 0.0
+
     def read(self, storage: int, size: float) -> tuple[float, float]:
         """Bytes of `size` that HBM sends, and bytes that it takes in of what had to leave [B]."""
         entry = self._held.pop(storage, _Held(0.0, 0.0))

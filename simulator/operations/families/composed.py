@@ -7,7 +7,7 @@ from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
 from .matmul import matmul
-from .reductions import reduced
+from .reductions import LARGEST, MEAN, SUM, reduced
 
 
 def logsumexp(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -18,13 +18,13 @@ def logsumexp(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     largest, infinite, powers = scratch(output, 0), scratch(output, 1, dtype="bool"), scratch(source, 2)
     kept = _kept(source, largest, axes)
     return [
-        *reduced(source, (largest,), axes, gpu),
+        *reduced(source, (largest,), axes, gpu, LARGEST),
         iterate("abs", (largest,), scratch(output, 3), gpu),
         iterate("eq", (scratch(output, 3),), infinite, gpu),
         iterate("masked_fill", (largest, infinite), largest, gpu),
         iterate("sub", (source, kept), powers, gpu),
         iterate("exp", (powers,), powers, gpu),
-        *reduced(powers, (output,), axes, gpu, is_sum=True),
+        *reduced(powers, (output,), axes, gpu, SUM),
         iterate("log", (output,), output, gpu),
         iterate("add", (output, largest), output, gpu),
     ]
@@ -63,7 +63,7 @@ def loss_of_elements(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 def _meaned(operation: Operation, losses: Operand, output: Operand, gpu: Gpu) -> list[PricedKernel]:
     """Kernels of the reduction that a loss is asked for: 0 none, 1 mean, 2 sum."""
     kind = operation.arguments.get("reduction", 1)
-    return reduced(losses, (output,), (), gpu, is_sum=kind == 2) if kind else []
+    return reduced(losses, (output,), (), gpu, SUM if kind == 2 else MEAN) if kind else []
 
 
 def _kept(source: Operand, reduced_to: Operand, axes: tuple[int, ...]) -> Operand:

@@ -1,9 +1,8 @@
 """Operations that move elements: joined, gathered, scattered, triangles of them."""
 
-from dataclasses import replace
-from math import prod
+from math import ceil, exp, prod
 
-from ..gpu import FIRST_MISS_S, SERIAL, Gpu, memset, scratch
+from ..gpu import FIRST_MISS_S, SERIAL, Gpu, memset, part, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
@@ -12,6 +11,9 @@ from .sorting import radix_sorted
 
 SMALL_INDEX = 3072
 """Most indices that an embedding's gradient adds without sorting them (`embedding_dense_backward_cuda`)."""
+VECTOR_BYTES, GATHER_THREADS, WARP = 16, 256, 32
+"""That a thread gathers of a row [B], and most threads of a CTA. Source: `vectorized_gather_kernel_launch`,
+ATen/native/cuda/IndexKernelUtils.cu, torch 2.7 to 2.13."""
 GATHERED = 8
 """Elements that a thread gathers one after the other (`_scatter_gather_elementwise_kernel<128, 8>`); INDEXED_ELEMENTS:
 of `index_elementwise_kernel<128, 4>`."""
@@ -53,13 +55,12 @@ def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     output, source = operation.outputs[0], operation.inputs[0]
     indices = [operand for operand in operation.inputs if operand.dtype in ("int64", "int32", "bool")]
     row = prod(source.shape[1:]) * source.item_bytes
-    rows = operation.name != "gather" and len(indices) == 1 and row % 16 == 0 and source.is_dense
+    rows = operation.name != "gather" and len(indices) == 1 and row % VECTOR_BYTES == 0 and source.is_dense
     if rows and len(source.shape) > 1 and output.elements == indices[0].elements * prod(source.shape[1:]):
-        taken = _part(source, min(output.bytes, source.bytes))
-        return [gpu.kernel("vectorized_gather", (taken, *indices), (output,), chain=2)]
+        return [_rows_gathered(source, indices[0], output, row, gpu)]
     elements = GATHERED if operation.name == "gather" else INDEXED_ELEMENTS
     sectors = output.elements * gpu.device.sector_bytes
-    taken = _part(source, min(sectors, source.bytes))
+    taken = part(source, min(sectors, source.bytes))
     return [
         gpu.kernel(
             "gather",
@@ -72,6 +73,47 @@ def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
             overlap=SERIAL,
         )
     ]
+
+
+def _rows_gathered(source: Operand, indices: Operand, output: Operand, row_bytes: int, gpu: Gpu) -> PricedKernel:
+    """`vectorized_gather_kernel`: CTAs of their own for each row load its index, and then 16 bytes a thread.
+
+    Rows come in any order: each once from HBM as far as there are as many, and again where L2 has lost it since.
+    """
+    parts = ceil(row_bytes / (GATHER_THREADS * VECTOR_BYTES))
+    warps = min(ceil(row_bytes / VECTOR_BYTES / WARP), GATHER_THREADS // WARP)
+    ctas = indices.elements * parts
+    device = gpu.device
+    waves = max(ctas / (min(device.max_warps_per_sm // warps, device.max_ctas_per_sm) * gpu.sms), 1.0)
+    taken = part(source, min(output.bytes, source.bytes))
+    missed = output.bytes * (1.0 - found_again(taken.bytes, gpu.cache.capacity_bytes))
+    return gpu.kernel(
+        "vectorized_gather",
+        (taken, indices),
+        (output,),
+        ctas=ctas,
+        chain=2 * waves,
+        latency_s=FIRST_MISS_S * waves,
+        l2_s=(output.bytes - taken.bytes) / device.l2_bytes_per_s,
+        read_again=max(missed - taken.bytes, 0.0),
+        overlap=SERIAL,
+    )
+
+
+def found_again(size_bytes: float, capacity_bytes: float) -> float:
+    """Share of reads that find what they ask for in a cache that forgets what is oldest, while as much is written.
+
+    Args:
+        size_bytes: of what is read, at random places [B]; capacity_bytes: of the cache [B].
+
+    Source: H. Che, Y. Tung, Z. Wang, "Hierarchical Web caching systems", IEEE JSAC 20 (2002): a byte stays until as
+    many others have come as the cache holds.
+    """
+    low, high = 0.0, capacity_bytes / size_bytes
+    for _ in range(40):
+        age = (low + high) / 2  # bytes that are read while one stays, in units of the size; as many are written
+        low, high = (age, high) if 1.0 - exp(-age) + age < capacity_bytes / size_bytes else (low, age)
+    return 1.0 - exp(-low)
 
 
 def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -87,7 +129,7 @@ def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         kernels += radix_sorted(operation.inputs[1], gpu)
     if not operation.name.endswith("_"):
         kernels.append(iterate("copy", (target,), output, gpu))
-    touched = _part(output, min(values.elements * output.item_bytes, output.bytes))
+    touched = part(output, min(values.elements * output.item_bytes, output.bytes))
     kernels.append(
         gpu.kernel(
             "index_add" if adds else "index_put",
@@ -107,7 +149,7 @@ def embedding_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     output = operation.outputs[0]
     filled = iterate("fill", (), output, gpu)
     issued = ADDED * gradient.elements
-    touched = _part(output, min(gradient.bytes, output.bytes))
+    touched = part(output, min(gradient.bytes, output.bytes))
     if indices.elements <= SMALL_INDEX:
         add = gpu.kernel("embedding_backward", (gradient, indices), (touched,), instructions=issued, chain=8)
         return [filled, add]
@@ -128,8 +170,8 @@ def placed(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`constant_pad_nd`, gradients of slices: an output is filled, and a part of it copied to."""
     source, output = operation.inputs[0], operation.outputs[0]
     filled = iterate("fill", (), output, gpu)
-    part = _part(output, min(source.elements * output.item_bytes, output.bytes))
-    return [filled, _strided((source,), part, source.elements, gpu)]
+    copied_to = part(output, min(source.elements * output.item_bytes, output.bytes))
+    return [filled, _strided((source,), copied_to, source.elements, gpu)]
 
 
 def split_heads(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -163,9 +205,3 @@ def spread(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 def _strided(reads: tuple[Operand, ...], output: Operand, elements: int, gpu: Gpu) -> PricedKernel:
     return gpu.kernel("elementwise", reads, (output,), instructions=INDEXED * elements, chain=8, overlap=SERIAL)
-
-
-def _part(whole: Operand, size: int) -> Operand:
-    """As many bytes of a tensor, in a view of one dimension."""
-    elements = size // whole.item_bytes
-    return replace(whole, shape=(elements,), strides=(1,))

@@ -7,11 +7,18 @@ from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import contiguous, copied, iterate
 from .issue_slots import BATCH_NORM, NORM, NORM_BACKWARD, NORM_WEIGHTS_BACKWARD, RMS_NORM
+from .reductions import CTA_S, SUM, reduced
 
 NORM_LOADS = 36
 """Latencies that a row of 4,096 elements takes a CTA of 128 threads; RMS norms, without a mean, 0.62 of it. Kind:
 fitted, layer norms of 16 and 512 rows on one H100."""
 NORM_CTAS_PER_SM = 16
+TILE_COLUMNS, ROWS_OF_THREAD = 32, 8
+"""Of a CTA that sums gradients of weights, and rows that each of its threads loads at a time; TILE_THREADS: fewer rows
+-> its threads along them; from more than MANY_ROWS on it leaves sums to others, MOST_TILES CTAs at most.
+Source: `LaunchGammaBetaBackwardCUDAKernel`, ATen/native/cuda/layer_norm_kernel.cu, torch 2.7 to 2.13."""
+TILE_THREADS = ((64, 1), (128, 8), (256, 16), (1 << 62, 32))
+MANY_ROWS, MOST_TILES = 64 << 10, 32 << 10
 MOMENT_LOADS = 1.6
 """Latencies that an element of a group takes a thread of 512. Kind: fitted, one group norm on one H100."""
 MOMENT_THREADS = 512
@@ -56,17 +63,40 @@ def layer_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
             )
         )
     if any(wanted[1:]):
-        kernels.append(
-            gpu.kernel(
-                "layer_norm_grad_weights",
-                (gradient, source),
-                operation.outputs[1 if wanted[0] else 0 :],
-                instructions=NORM_WEIGHTS_BACKWARD * source.elements,
-                chain=4,
-                overlap=SERIAL,
-            )
-        )
+        kernels += _weights_backward(gradient, source, operation.outputs[1 if wanted[0] else 0 :], gpu)
     return kernels
+
+
+def _weights_backward(gradient: Operand, source: Operand, outputs: tuple[Operand, ...], gpu: Gpu) -> list[PricedKernel]:
+    """`GammaBetaBackwardCUDAKernelTemplate`: a CTA goes down all rows of 32 columns, so few columns keep few SMs busy.
+
+    Of very many rows of few columns it takes 32, and what it leaves is summed (`LaunchGammaBetaBackwardCUDAKernel`).
+    """
+    name, columns = "layer_norm_grad_weights", max(outputs[0].elements, 1)
+    rows, across = source.elements // columns, ceil(columns / TILE_COLUMNS)
+    if rows > MANY_ROWS and columns // TILE_COLUMNS < gpu.sms // 2:
+        down = min(MOST_TILES // across, ceil(rows / TILE_COLUMNS))
+        sums = [scratch(output, 0, shape=(down, columns)) for output in outputs]
+        issued = NORM_WEIGHTS_BACKWARD * source.elements
+        first = gpu.kernel(
+            name, (gradient, source), sums, instructions=issued, ctas=across * down, chain=4, overlap=SERIAL
+        )
+        added = [reduced(made, (output,), (0,), gpu, SUM) for made, output in zip(sums, outputs, strict=True)]
+        return [first, *(kernel for kernels in added for kernel in kernels)]
+    threads = next(size for most, size in TILE_THREADS if rows < most)
+    turns = ceil(rows / (ROWS_OF_THREAD * threads)) * ceil(across / gpu.sms)
+    issued = NORM_WEIGHTS_BACKWARD * TILE_COLUMNS * ROWS_OF_THREAD * threads * turns
+    return [
+        gpu.kernel(
+            name,
+            (gradient, source),
+            outputs,
+            instructions=issued * gpu.sms,
+            chain=2 * turns,
+            end_s=CTA_S if threads > 1 else 0.0,
+            overlap=SERIAL,
+        )
+    ]
 
 
 def group_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

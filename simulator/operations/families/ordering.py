@@ -10,7 +10,7 @@ from ..gpu import SERIAL, Gpu, memset
 from ..operation import Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
-from .reductions import reduced
+from .reductions import LARGEST, reduced
 from .sorting import rows_of, sorted_rows
 
 TOPK_S = 3.5e-6
@@ -84,7 +84,7 @@ def histogram(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     kernels = []
     if operation.name == "bincount":
         for _ in ("min", "max"):
-            kernels += [*reduced(source, (output,), (), gpu), gpu.kernel("Memcpy DtoH", (), ())]
+            kernels += [*reduced(source, (output,), (), gpu, LARGEST), gpu.kernel("Memcpy DtoH", (), ())]
     ctas = ceil(source.elements / COUNTING_THREADS)
     met = min(source.elements, COUNTING_THREADS) / output.elements
     waves = max(ctas / (COUNTING_CTAS_PER_SM * gpu.sms), 1.0)

@@ -2,12 +2,13 @@
 
 A row of inputs is walked by a warp, by a CTA, or by several CTAs, each thread loading four values at a time;
 the loads of a thread follow each other, so few long walks wait for latencies, many short ones for bytes.
+Where CTAs share an output, the last of them adds up what all have left, one sum after the other, and nothing hides it.
 """
 
 from dataclasses import dataclass
 from math import ceil
 
-from ..gpu import Gpu, memset
+from ..gpu import SERIAL, Gpu, memset
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .issue_slots import WELFORD
@@ -16,16 +17,39 @@ MAX_THREADS = 512
 WARP = 32
 AT_A_TIME = 4
 """Values that a thread loads before it waits (`vt0`)."""
-STEP = 1.3
-"""Loads' latencies that four values take; of sums of rows SUM_STEP. Kind: fitted, sums, means and maxima of 16 and 512
-rows on one H100: sums 0.7, means 1.2, maxima 1.5."""
-SUM_STEP = 0.75
+OUTER_STEP = 1.3
+"""Latencies of loads that four values take along an outer dimension. Kind: fitted, sums of 16 and 512 rows on one
+H100."""
 CTA_S = 1.0e-6
 """From a CTA's last load to its result [s]. Kind: fitted, means of 4,096 and 8,192 rows on one H200 and one H100."""
-
+WALKED = 1.5
+"""Norm of rows that CTAs walk by themselves. Kind: fitted, the same."""
 SHARED_S = 2.5e-6
 """Until CTAs of one output have found out which is last [s]. Kind: fitted, sums of all of 2 and 17 million elements on
 one H100."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combining:
+    """How two values become one.
+
+    Args:
+        step: latencies of loads that four values take along the innermost dimension.
+        instructions: of a value, beyond its load; outer: the same where a thread combines four outputs at once.
+        partial: latencies that a thread takes for a sum that another CTA has left.
+    """
+
+    step: float
+    partial: float = 2.5
+    instructions: float = 0.0
+    outer: float = 0.0
+
+
+SUM, MEAN = Combining(step=0.75), Combining(step=1.3)
+LARGEST = Combining(step=1.5, instructions=10.0, outer=10.0)
+SPREAD = Combining(step=1.3, partial=12.0, instructions=WELFORD, outer=24.0)
+"""Sums; means and norms; maxima; variances (Welford's, which divides whenever partial ones meet). Kind: fitted, rows of
+4,096 elements (`step`), and sums, maxima and deviations over 2,048 to 65,536 rows (the rest) on one H100."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,18 +73,20 @@ def reduction(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     source, outputs = operation.inputs[0], operation.outputs
     given = operation.arguments.get("dim")
     axes = tuple(given) if isinstance(given, list | tuple) else () if given is None else (given,)
-    issued = WELFORD * source.elements if operation.name.startswith(("std", "var")) else 0.0
-    return reduced(source, outputs, axes, gpu, is_sum="sum" in operation.name, instructions=issued)
+    return reduced(source, outputs, axes, gpu, combining_of(operation.name))
+
+
+def combining_of(name: str) -> Combining:
+    """How an operation of this name combines values."""
+    if name.startswith(("std", "var")):
+        return SPREAD
+    if name.startswith(("am", "arg", "max", "min")):
+        return LARGEST
+    return SUM if "sum" in name else MEAN
 
 
 def reduced(
-    source: Operand,
-    outputs: tuple[Operand, ...],
-    axes: tuple[int, ...],
-    gpu: Gpu,
-    *,
-    is_sum: bool = False,
-    instructions: float = 0.0,
+    source: Operand, outputs: tuple[Operand, ...], axes: tuple[int, ...], gpu: Gpu, combining: Combining
 ) -> list[PricedKernel]:
     """The kernels that reduce a tensor along axes, or along all of them where none is given."""
     rank = len(source.shape)
@@ -71,16 +97,17 @@ def reduced(
     division = divided(source.elements // made, made, inner, gpu)
     resident = gpu.device.max_warps_per_sm * WARP // division.threads * gpu.sms
     waves = max(division.ctas / resident, 1.0)
-    steps = ceil(division.values / AT_A_TIME) * (SUM_STEP if inner and is_sum else STEP)
-    shared_s = SHARED_S if division.shared else 0.0
+    steps = ceil(division.values / AT_A_TIME) * (combining.step if inner else OUTER_STEP)
+    shared_s = SHARED_S + gpu.chain_s(combining.partial * division.partial, 0.0) if division.shared else 0.0
     kernel = gpu.kernel(
         "reduce",
         (source,),
         outputs,
-        instructions=instructions,
-        chain=steps * waves + (division.partial / AT_A_TIME if division.shared else 0),
-        latency_s=CTA_S * waves + shared_s,
-        overlap=1.5,
+        instructions=(combining.instructions if inner else combining.outer) * source.elements,
+        chain=steps * waves,
+        latency_s=CTA_S * waves,
+        end_s=shared_s,
+        overlap=SERIAL if division.shared else WALKED,
     )
     return [memset(), kernel] if division.shared else [kernel]
 

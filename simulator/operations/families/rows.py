@@ -4,9 +4,9 @@ A CTA takes a row (of a short one a warp, at the pace of HBM): it loads it, agre
 at a time as fit the SMs.
 """
 
-from math import prod
+from math import ceil, log2, prod
 
-from ..gpu import OVERLAPPED, SERIAL, Gpu, scratch
+from ..gpu import FIRST_MISS_S, SERIAL, Gpu, part, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import contiguous, iterate
@@ -27,8 +27,13 @@ WARP_THREADS = 64
 """Neighbours along inner dimensions above which a single thread walks an outer one (`SpatialSoftMax_getBlockSize`);
 else the CTA's threads share it."""
 CTA_THREADS = 1024
-LOSS_LOADS = 48
-"""Latencies of `nll_loss` in its one CTA, up to 1,024 rows a turn. Kind: fitted, 32 to 8,192 rows on one H100."""
+LOSS_THREADS, LOSS_TURNS = (32, 1024), 16
+"""Least and most threads of the one CTA of `nll_loss`, and rows of each until there are that many (`nll_loss_threads`,
+ATen/native/cuda/Loss.cu, torch 2.0 to 2.14)."""
+LOSS_SUM_LOADS = 3
+"""Latencies in which its threads add up. Kind: fitted, 32 rows on one H100."""
+PAGE_BYTES = 2 << 20
+"""Behind a translation. Kind: documented, pages of cudaMalloc."""
 
 
 def softmax(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -92,26 +97,37 @@ def _walk_outer(
 
 
 def nll_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`nll_loss_forward`: one CTA takes a value of each row."""
+    """`nll_loss_forward`: a thread loads a row's target and then its value, row after row; all add up.
+
+    A turn of the CTA takes these latencies, and a cycle for each sector, or the translations that its rows wait for.
+    """
     scores, targets = operation.inputs[:2]
-    return [_pick("nll_loss_forward", scores, (targets,), operation.outputs, gpu)]
+    rows, turns, threads = _loss_turns(scores, operation)
+    taken = part(scores, min(rows * gpu.device.sector_bytes, scores.bytes))
+    missed = float(gpu.cache.readable_bytes(scores.storage) < taken.bytes)
+    translated_s = FIRST_MISS_S if missed and threads * scores.bytes / rows > PAGE_BYTES else 0.0
+    turn_s = gpu.chain_s(2, missed) - missed * FIRST_MISS_S + max(translated_s, gpu.cycles_s(threads))
+    waits = turns * turn_s + gpu.chain_s(LOSS_SUM_LOADS, 0.0)
+    return [gpu.kernel("nll_loss_forward", (taken, targets), operation.outputs, latency_s=waits, overlap=SERIAL)]
 
 
 def nll_loss_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """Its gradient: zeros, and a value in each row."""
-    output = operation.outputs[0]
-    targets = operation.inputs[2]
-    filled = iterate("fill", (), output, gpu)
-    return [filled, _pick("nll_loss_backward", output, (targets,), (), gpu)]
+    """Its gradient: zeros, and a value in each row, whose target is loaded; for no store anybody waits."""
+    output, targets = operation.outputs[0], operation.inputs[2]
+    _, turns, threads = _loss_turns(output, operation)
+    waits = gpu.chain_s(1 + turns, 1.0) + turns * gpu.cycles_s(threads)
+    picked = gpu.kernel("nll_loss_backward", (targets,), (), latency_s=waits)
+    return [iterate("fill", (), output, gpu), picked]
 
 
-def _pick(
-    name: str, scores: Operand, reads: tuple[Operand, ...], writes: tuple[Operand, ...], gpu: Gpu
-) -> PricedKernel:
+def _loss_turns(scores: Operand, operation: Operation) -> tuple[int, int, int]:
+    """Rows of a loss, turns of its CTA, and its threads; losses that nothing adds up have a thread for each row."""
     rows = scores.shape[0] if len(scores.shape) > 1 else 1
-    far = scores.bytes > gpu.cache.capacity_bytes
-    waits = gpu.chain_s(LOSS_LOADS * min(rows / 1024, 1.0), far)
-    return gpu.kernel(name, reads, writes, chain=4, latency_s=waits, overlap=OVERLAPPED)
+    if operation.arguments.get("reduction") == 0:
+        return rows, 1, min(rows, LOSS_THREADS[1])
+    least, most = LOSS_THREADS
+    threads = min(max(1 << round(log2(max(rows // LOSS_TURNS, 1))), least), most)
+    return rows, ceil(rows / threads), threads
 
 
 def _rows(source: Operand, axis: int) -> tuple[int, int]:

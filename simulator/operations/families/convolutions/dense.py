@@ -13,7 +13,7 @@ from ...operation import Operand, Operation
 from ...priced import PricedKernel
 from ..elementwise import copied
 from ..matmul import ALIGNMENT_BYTES, Product, multiplied
-from ..reductions import reduced
+from ..reductions import SUM, reduced
 from .depthwise import added, depthwise, depthwise_backward, is_channels_last, is_depthwise
 from .implicit_product import (
     CHANNELS,
@@ -84,7 +84,7 @@ def convolution_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         kernels += _weights_gradient(operation, gradient, source, weights, next(outputs), gpu, together=together)
     if wanted[2]:
         axes = tuple(axis for axis in range(len(gradient.shape)) if axis != 1)
-        kernels += reduced(gradient, (next(outputs),), axes, gpu, is_sum=True)
+        kernels += reduced(gradient, (next(outputs),), axes, gpu, SUM)
     return kernels
 
 

@@ -14,7 +14,7 @@ from ...gpu import SERIAL, Gpu, scratch
 from ...operation import Operand, Operation
 from ...priced import PricedKernel
 from ..elementwise import iterate
-from ..reductions import reduced
+from ..reductions import SUM, reduced
 
 THREADS = 1024
 UNROLLED = (1, 3, 5)
@@ -126,7 +126,7 @@ def depthwise_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         kernels.append(_walk("conv_depthwise2d_backward", operands, of_input, counted, weights.shape[2:], gpu))
     if of_bias:
         axes = tuple(axis for axis in range(len(gradient.shape)) if axis != 1)
-        kernels += reduced(gradient, (of_bias,), axes, gpu, is_sum=True)
+        kernels += reduced(gradient, (of_bias,), axes, gpu, SUM)
     return kernels
 
 
