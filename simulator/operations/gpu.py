@@ -75,6 +75,11 @@ class Gpu:
         turns = 2.0 * min(read, written) / (read + written) if read + written else 0.0
         return (read + written) / self.hbm_bytes_per_s / (1.0 - (1.0 - TURN_FRACTION) * min(2.0 * turns, 1.0))
 
+    def _filled(self, writes: Iterable[Operand]) -> float:
+        """Bytes that HBM sends to complete sectors that are written in part, and leave L2 like that [B]."""
+        moved = [(sectors(operand, self.device.sector_bytes), operand.bytes) for operand in writes]
+        return sum(size for size, filled in moved if filled < size > self.cache.dirty_bytes)
+
     def kernel(
         self,
         name: str,
@@ -106,13 +111,15 @@ class Gpu:
             hbm_fraction: of HBM's bandwidth that it reaches.
             overlap: `OVERLAPPED` or `SERIAL`.
         """
-        wanted, made = _bytes_of(reads), _bytes_of(writes)
+        reads, writes = tuple(reads), tuple(writes)
+        sector = self.device.sector_bytes
+        wanted, made = _bytes_of(reads, sector), _bytes_of(writes, sector)
         missed = written = 0.0
         for storage, size in wanted.items():
             sent, evicted = self.cache.read(storage, size)
             missed, written = missed + sent, written + evicted
         share = missed / max(sum(wanted.values()), 1.0)
-        missed += read_again
+        missed += read_again + self._filled(writes)
         written += sum(self.cache.write(storage, size) for storage, size in made.items())
         asked, stored = sum(wanted.values()), sum(made.values())
         l2 = asked / self.device.l2_bytes_per_s + stored / self.device.l2_write_bytes_per_s + l2_s
@@ -139,6 +146,12 @@ class Gpu:
             l2_bytes=float(asked + stored),
             note=note,
         )
+
+
+def sectors(operand: Operand, sector_bytes: int) -> float:
+    """Bytes of the sectors in which elements lie: more than theirs where no dimension's neighbours are adjacent [B]."""
+    gap = min((t for t, size in zip(operand.strides, operand.shape, strict=True) if t and size > 1), default=1)
+    return operand.bytes * max(min(gap, sector_bytes / operand.item_bytes), 1.0)
 
 
 def as_profiled_s(launch_s: float, device: Device) -> float:
@@ -189,12 +202,12 @@ def part(whole: Operand, size: int) -> Operand:
     return replace(whole, shape=(elements,), strides=(1,))
 
 
-def _bytes_of(operands: Iterable[Operand]) -> Mapping[int, float]:
-    """Bytes that each storage is asked for: of its distinct views, at most all of it."""
+def _bytes_of(operands: Iterable[Operand], sector_bytes: int) -> Mapping[int, float]:
+    """Bytes that each storage is asked for: of its distinct views' sectors, at most all of it."""
     views: dict[int, dict[tuple, float]] = {}  # type: ignore[type-arg]
     sizes: dict[int, int] = {}
     for operand in operands:
         view = (operand.offset_bytes, operand.shape, operand.strides)
-        views.setdefault(operand.storage, {})[view] = float(operand.bytes)
+        views.setdefault(operand.storage, {})[view] = sectors(operand, sector_bytes)
         sizes[operand.storage] = operand.storage_bytes
     return {storage: min(sum(parts.values()), sizes[storage]) for storage, parts in views.items()}

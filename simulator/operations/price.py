@@ -14,13 +14,15 @@ from .families.convolutions.depthwise import other_kernel
 from .families.elementwise import drawn, elementwise
 from .families.foreach import OPTIMIZERS, foreach
 from .families.grouped import grouped
+from .families.joining import cat
 from .families.matmul import MULTIPLIED, matmul
-from .families.movement import cat, embedding_backward, gather, placed, pooled, scatter, split_heads, spread, triangle
+from .families.movement import embedding_backward, gather, placed, pooled, scatter, split_heads, spread, triangle
 from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SIMPLE
 from .families.norms import batch_norm, batch_norm_backward, group_norm, layer_norm, layer_norm_backward
-from .families.ordering import histogram, other_histogram, running_sum, topk
+from .families.ordering import histogram, other_histogram, topk
 from .families.reductions import reduction
 from .families.rows import nll_loss, nll_loss_backward, softmax, softmax_backward
+from .families.scans import running_sum
 from .families.sorting import other_sort, sort
 from .gpu import Gpu
 from .operation import Operation, RecordedStep

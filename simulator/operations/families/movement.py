@@ -1,4 +1,4 @@
-"""Operations that move elements: joined, gathered, scattered, triangles of them."""
+"""Operations that move elements: gathered, scattered, triangles of them."""
 
 from math import ceil, exp, prod
 
@@ -6,7 +6,7 @@ from ..gpu import FIRST_MISS_S, SERIAL, Gpu, memset, part, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
-from .issue_slots import ADDED, CAT, INDEXED, ROLLED, SCATTERED, TRIANGLE
+from .issue_slots import ADDED, INDEXED, ROLLED, SCATTERED, TRIANGLE
 from .sorting import radix_sorted
 
 SMALL_INDEX = 3072
@@ -18,29 +18,12 @@ GATHERED = 8
 """Elements that a thread gathers one after the other (`_scatter_gather_elementwise_kernel<128, 8>`); INDEXED_ELEMENTS:
 of `index_elementwise_kernel<128, 4>`."""
 INDEXED_ELEMENTS = 4
-CAT_THREADS = 512
-"""Of a CTA of `CatArrayBatchedCopy`, of which each piece has two an SM; CAT_STEP_S: an element of each of them [s].
-Kind: fitted, a cache of 67 million elements and a token on one H100."""
-CAT_STEP_S = 0.79e-6
 POOLED = 60.0
 """Instructions of pooling for an element of a window. Kind: fitted, `max_pool2d` of 3 x 3 on one H100."""
 
 HEADS = 20.0
 """Instructions of `transform_bias_rescale_qkv_kernel` for an element. Kind: counted, torch 2.11's machine code for
 sm_90, run through the simulator (docs/lab/torch_machine_code.py)."""
-
-
-def cat(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`cat` and `stack`: at the pace of HBM where pieces are contiguous, by index arithmetic where not."""
-    output = operation.outputs[0]
-    pieces = [operand for operand in operation.inputs if operand.elements]
-    if all(operand.is_dense and operand.offset_bytes % 16 == 0 for operand in pieces):
-        ctas = output.elements / (128 * max(16 // output.item_bytes, 1))
-        return [gpu.kernel("cat_vectorized", pieces, (output,), ctas=ctas, chain=2)]
-    largest = max((operand.elements for operand in pieces), default=0)
-    steps = largest / (2 * gpu.sms * CAT_THREADS)
-    issued = CAT * output.elements
-    return [gpu.kernel("cat", pieces, (output,), instructions=issued, latency_s=steps * CAT_STEP_S, chain=4)]
 
 
 def triangle(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

@@ -1,4 +1,4 @@
-"""Operations that choose or count elements: `topk`, running sums, histograms.
+"""Operations that choose or count elements: `topk`, histograms.
 
 Source: ATen/native/cuda/TensorTopK.cu, SummaryOps.cu, torch 2.11 to 2.13. In a histogram a thread takes an element, and
 adds by comparing and swapping until none has come between: threads of a CTA that meet in a bin follow each other.
@@ -24,8 +24,6 @@ LONG_ROW = 400
 DIGITS, GATHERED = 45.0, 180.0
 """Instructions for an element in each pass over its digits, and in the last one. Kind: fitted, `topk` of 64 rows of
 32,000 on one H100 (2026-11-27)."""
-SCAN = 330.0
-"""Instructions of a running sum for an element. Kind: fitted, 4,096 rows of 4,096 on one H100."""
 COUNTED, WIDE = 98.0, 120.0
 """Instructions of a histogram for an element, and for one of 64 bits. Kind: counted, torch 2.11's machine code for
 sm_90, run through the simulator (docs/lab/torch_machine_code.py)."""
@@ -35,12 +33,6 @@ SPIN_CYCLES = 80
 SMEM_BYTES = 48 << 10
 """Shared memory of a CTA that asks for no more than any may have (`sharedMemPerBlock`)."""
 EVEN = "elements are taken to fall into all bins alike"
-
-
-def running_sum(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`cumsum` and `cumprod`."""
-    source, output = operation.inputs[0], operation.outputs[0]
-    return [gpu.kernel("scan", (source,), (output,), instructions=SCAN * source.elements, chain=8, overlap=SERIAL)]
 
 
 def topk(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
