@@ -45,9 +45,10 @@ def loss_of_logits(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     output = operation.outputs[0]
     losses, logarithms = scratch(logits, 0), scratch(logits, 1)
     kernels = [
-        iterate("rsub", (targets,), losses, gpu),
-        iterate("mul", (losses, logits), losses, gpu),
         iterate("log_sigmoid_forward", (logits,), logarithms, gpu),
+        iterate("fill", (), losses, gpu),
+        iterate("sub", (losses, targets), losses, gpu),
+        iterate("mul", (losses, logits), losses, gpu),
         iterate("sub", (losses, logarithms), losses, gpu),
     ]
     return [*kernels, *_meaned(operation, losses, output, gpu)]

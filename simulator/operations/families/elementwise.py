@@ -73,7 +73,7 @@ def iterate(
     tensors = list(inputs)
     shape, strides = coalesced((output, *tensors, *more_outputs))
     elements, outputs = output.elements, (output, *more_outputs)
-    types = {operand.dtype for operand in (output, *tensors) if operand.dtype != "bool"}
+    types = {operand.dtype for operand in (output, *tensors) if operand.dtype != "bool" or name == "copy"}
     cast = len(types) > 1 and not (name == "copy" and output.dtype in NARROW and types - set(NARROW) == {"float32"})
     if len(shape) <= 1 and all(run in ((1,), ()) for run in strides):
         if cast:

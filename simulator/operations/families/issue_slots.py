@@ -48,6 +48,12 @@ NORM_WEIGHTS_BACKWARD = 24.0
 """Of `GammaBetaBackwardCUDAKernelTemplate`; layer norms of 4,096 to 32,768 rows in training steps were read as well."""
 BATCH_NORM = 70.0
 """Of products with factors of channels, in group and batch norms."""
+CHANNELS_LAST_PRODUCT = 38.0
+CHANNELS_LAST_STATISTICS = 115.0
+"""Of batch norms whose channels lie together: products; moments, with a division for every few rows; CHANNELS_LAST_SUMS
+of gradients, CHANNELS_LAST_GRADIENT of the input's. Images of 28 x 28 with 128 and 512 channels on one H100."""
+CHANNELS_LAST_SUMS = 75.0
+CHANNELS_LAST_GRADIENT = 50.0
 REORDERED = 50.0
 """Of cuDNN's transposes between NCHW and NHWC; PADDED: of its copies to a multiple of channels, for each element that
 is written."""

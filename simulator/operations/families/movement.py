@@ -1,11 +1,12 @@
 """Operations that move elements: gathered, scattered, triangles of them."""
 
+from dataclasses import replace
 from math import ceil, exp, prod
 
 from ..gpu import FIRST_MISS_S, SERIAL, Gpu, memset, part, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
-from .elementwise import iterate
+from .elementwise import copied, iterate
 from .issue_slots import ADDED, INDEXED, ROLLED, SCATTERED, TRIANGLE
 from .sorting import radix_sorted
 
@@ -152,9 +153,17 @@ def embedding_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 def placed(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`constant_pad_nd`, gradients of slices: an output is filled, and a part of it copied to."""
     source, output = operation.inputs[0], operation.outputs[0]
-    filled = iterate("fill", (), output, gpu)
-    copied_to = part(output, min(source.elements * output.item_bytes, output.bytes))
-    return [filled, _strided((source,), copied_to, source.elements, gpu)]
+    strides, axis = list(output.strides), operation.arguments.get("dim", 0)
+    if len(strides) > len(source.shape):
+        del strides[axis]
+    elif strides:
+        strides[axis] *= int(operation.arguments.get("step", 1))
+    pad = operation.arguments.get("pad", ())
+    cut = [min(before, 0) + min(after, 0) for before, after in zip(pad[::2], pad[1::2], strict=True)]
+    cut = [0] * (len(source.shape) - len(cut)) + cut[::-1]
+    shape = tuple(size + less for size, less in zip(source.shape, cut, strict=True))
+    target = replace(output, shape=shape, strides=tuple(strides))
+    return [iterate("fill", (), output, gpu), copied(replace(source, shape=shape), target, gpu)]
 
 
 def split_heads(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

@@ -6,7 +6,17 @@ from ..gpu import SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import contiguous, copied, iterate
-from .issue_slots import BATCH_NORM, NORM, NORM_BACKWARD, NORM_WEIGHTS_BACKWARD, RMS_NORM
+from .issue_slots import (
+    BATCH_NORM,
+    CHANNELS_LAST_GRADIENT,
+    CHANNELS_LAST_PRODUCT,
+    CHANNELS_LAST_STATISTICS,
+    CHANNELS_LAST_SUMS,
+    NORM,
+    NORM_BACKWARD,
+    NORM_WEIGHTS_BACKWARD,
+    RMS_NORM,
+)
 from .reductions import CTA_S, SUM, reduced
 
 NORM_LOADS = 36
@@ -22,6 +32,9 @@ MANY_ROWS, MOST_TILES = 64 << 10, 32 << 10
 MOMENT_LOADS = 1.6
 """Latencies that an element of a group takes a thread of 512. Kind: fitted, one group norm on one H100."""
 MOMENT_THREADS = 512
+PLANE_THREADS, MOST_PLANES = 64, 256 << 10
+"""Of the CTA that scales a channel of images, and most of them (`batch_norm_elemt_cuda_template`,
+ATen/native/cuda/Normalization.cuh)."""
 
 
 def layer_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -117,10 +130,13 @@ def batch_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`native_batch_norm` and its like: statistics where they are learnt, and their update; the product."""
     training = operation.arguments.get("training", "no_training" not in operation.name)
     source, moments = operation.inputs[0], operation.outputs[1:]
+    last = _is_channels_last(source)
     if training:
-        loads = _channel_loads(source, gpu)
+        name, issued = "batch_norm_collect_statistics", CHANNELS_LAST_STATISTICS * source.elements if last else 0.0
+        loads = 0.0 if last else _channel_loads(source, gpu)
         first = [
-            gpu.kernel("batch_norm_collect_statistics", (source,), moments, chain=loads, overlap=SERIAL),
+            *_semaphores(source, gpu),
+            gpu.kernel(name, (source,), moments, instructions=issued, chain=loads, overlap=SERIAL),
             gpu.kernel("unrolled_elementwise", moments, operation.inputs[-2:], chain=2),
         ]
     else:
@@ -131,23 +147,64 @@ def batch_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 
 def batch_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """Its gradient: a CTA goes through its channel for the sums, and again for the input's."""
+    """Its gradient: a CTA goes through its channel for the sums, and again for the input's; of channels last apart."""
     operands = operation.inputs[:2]
+    if _is_channels_last(operands[1]):
+        of_input, of_weights = operation.outputs[:1], operation.outputs[1:]
+        elements = operands[1].elements
+        reduced_by, scaled_by = CHANNELS_LAST_SUMS * elements, CHANNELS_LAST_GRADIENT * elements
+        return [
+            *_semaphores(operands[1], gpu),
+            gpu.kernel("batch_norm_reduce", operands, of_weights, instructions=reduced_by, overlap=SERIAL),
+            gpu.kernel("batch_norm_backward", operands, of_input, instructions=scaled_by, overlap=SERIAL),
+        ]
     issued = BATCH_NORM * operands[0].elements
     loads = 2 * _channel_loads(operands[0], gpu)
     name = "batch_norm_backward"
     return [gpu.kernel(name, operands, operation.outputs, instructions=issued, chain=loads, overlap=SERIAL)]
 
 
+def _is_channels_last(source: Operand) -> bool:
+    """Whether channels are innermost (`batch_norm_choose_impl`, ATen/native/cuda/Normalization.cu)."""
+    return len(source.shape) > 1 and source.strides[1] == 1 and source.is_dense
+
+
+def _semaphores(source: Operand, gpu: Gpu) -> list[PricedKernel]:
+    """Zeros of the CTAs that share channels, channels last: as many as 16 elements a thread leave, from 8 on.
+
+    Source: `flexible_launch_configs`, ATen/native/cuda/Normalization.cuh, torch 2.11 to 2.13.
+    """
+    if not _is_channels_last(source):
+        return []
+    channels = source.shape[1]
+    elements = source.elements // max(channels, 1)
+    across = min(1 << (channels.bit_length() - 1), 32)
+    down = min(1 << (ceil(elements / 16).bit_length() - 1), MOMENT_THREADS // across)
+    return [gpu.kernel("vectorized_elementwise", (), ())] if ceil(elements / (down * 16)) >= 8 else []
+
+
 def _channel_loads(source: Operand, gpu: Gpu) -> float:
     """Latencies that a channel takes its CTA, a line of threads for each image (`getNumThreads`, Normalization.cuh)."""
     images, channels, *plane = source.shape
-    threads = min(max(32, 1 << (prod(plane) - 1).bit_length()), MOMENT_THREADS)
+    threads = _plane_threads(prod(plane))
     turns = ceil(images / (MOMENT_THREADS // threads)) * ceil(prod(plane) / threads)
     return MOMENT_LOADS * turns * max(channels / (4 * gpu.sms), 1.0)
 
 
 def _scaled(operation: Operation, gpu: Gpu, name: str) -> PricedKernel:
-    """Each element by the factors of its channel."""
-    issued = BATCH_NORM * operation.inputs[0].elements
-    return gpu.kernel(name, operation.inputs, operation.outputs[:1], instructions=issued, chain=8, overlap=SERIAL)
+    """Each element by the factors of its channel; in batch norms a CTA takes a channel of an image, or of some."""
+    source, output = operation.inputs[0], operation.outputs[:1]
+    if name != "elementwise" and _is_channels_last(source):
+        issued = CHANNELS_LAST_PRODUCT * source.elements
+        return gpu.kernel(name, operation.inputs, output, instructions=issued, chain=2, overlap=SERIAL)
+    issued, ctas = BATCH_NORM * source.elements, 0.0
+    if name != "elementwise":
+        images, channels, *plane = source.shape
+        threads = max(_plane_threads(prod(plane) // 4), min(_plane_threads(prod(plane)), PLANE_THREADS))
+        down = ceil(images / max(PLANE_THREADS // threads, 1))
+        ctas = channels * max(min(MOST_PLANES // channels, down), 1)
+    return gpu.kernel(name, operation.inputs, output, instructions=issued, ctas=ctas, chain=8, overlap=SERIAL)
+
+
+def _plane_threads(elements: int) -> int:
+    return min(max(32, 1 << max(elements - 1, 0).bit_length()), MOMENT_THREADS)

@@ -8,11 +8,16 @@ Where CTAs share an output, the last of them adds up what all have left, one sum
 from dataclasses import dataclass
 from math import ceil
 
-from ..gpu import SERIAL, Gpu, memset
+from ..gpu import SERIAL, Gpu, memset, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
+from .elementwise import copied
 from .issue_slots import WELFORD
 
+PROMOTED = frozenset({"sum", "nansum", "mean", "prod"})
+KEPT = frozenset({("bfloat16", "float32"), ("float16", "float32")})
+"""Reductions that cast their input to the result's type first, and casts that they make as they load
+(`make_reduction_from_out_ty`, ATen/native/ReduceOpsUtils.h)."""
 MAX_THREADS = 512
 WARP = 32
 AT_A_TIME = 4
@@ -69,11 +74,15 @@ class Division:
 
 
 def reduction(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """The kernel of a reduction; a memset before it where CTAs share an output."""
+    """The kernel of a reduction; a memset before it where CTAs share an output, and a cast to another type."""
     source, outputs = operation.inputs[0], operation.outputs
     given = operation.arguments.get("dim")
     axes = tuple(given) if isinstance(given, list | tuple) else () if given is None else (given,)
-    return reduced(source, outputs, axes, gpu, combining_of(operation.name))
+    wide, kernels = source, []
+    if operation.name in PROMOTED and (source.dtype, outputs[0].dtype) not in KEPT and source.dtype != outputs[0].dtype:
+        wide = scratch(source, 0, dtype=outputs[0].dtype)
+        kernels = [copied(source, wide, gpu)]
+    return [*kernels, *reduced(wide, outputs, axes, gpu, combining_of(operation.name))]
 
 
 def combining_of(name: str) -> Combining:
