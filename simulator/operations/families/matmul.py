@@ -45,20 +45,24 @@ SIMT_FRACTION = 0.80
 and 16384 x 8192 x 256 on one H100."""
 SIMT_TILE_S = 1.5e-6
 UNALIGNED_FRACTION = 0.121
-"""Of the tensor peak that is left where rows of a matrix do not begin at multiples of 16 bytes: an old kernel runs.
-Kind: measured, 8192 x 50257 x 768 on one H100: 96 TFLOP/s. Where a side is shorter than UNALIGNED_SHORT, tiles are of
-64 x 64, and UNALIGNED_SMALL_FRACTION is left: 64 x 50257 x 768 and 512 times 197 x 197 x 64: 32 and 48 TFLOP/s."""
+"""Of the tensor peak that is left to groups and single rows that do not begin at multiples of 16 bytes. Kind: measured,
+8192 x 50257 x 768 on one H100: 96 TFLOP/s."""
+UNALIGNED_TILES = {32: (38.0, 47.0), 64: (41.0, 63.0), 128: (29.0, 44.0)}
+"""Tiles of the old kernels that take other products of such rows, an element a load -> instructions for an element of
+a tile's operands and results; the same where K is innermost in both operands. Kind: fitted, products of 27 to 8,192
+rows, 27 to 50,257 columns and K from 32 to 50,257 on one H100 (2026-11-27), which they meet by 10 %."""
 UNALIGNED_SHORT = 256
-UNALIGNED_SMALL_FRACTION = 0.058
-UNALIGNED_TILES: Tiles = ((64, 64),)
+"""Shorter side from which on tiles are of 128; both sides of up to two tiles of 32, one of them of one, have these.
+Kind: measured, names of 14 products' kernels on one H100."""
 ALIGNMENT_BYTES = 16
 DEEP_K = 8192
 """K from which a product is split whose tiles of 64 x 64 fill at most half of the SMs; from SPLIT_K on, one of up to
 eight rows, or whose tiles fill less than SPLIT_SHARE. Kind: measured, names of 60 products' kernels on one H100."""
 SPLIT_K = 3072
 SPLIT_SHARE = 0.45
-LEAST_K = 1024
-"""Of a piece of K. Kind: fitted, 64 x 768 x 3072 and 32 x 1024 x 4096 on one H100."""
+LEAST_K, UNALIGNED_LEAST_K = 1024, 500
+"""Of a piece of K; of one of old kernels. Kind: fitted, 64 x 768 x 3072 and 32 x 1024 x 4096, and 1024 x 1024 x 1001,
+on one H100."""
 RATES = {"bfloat16": "fp16", "float16": "fp16", "tf32": "tf32", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
 
 
@@ -71,7 +75,11 @@ ADDED_TO = frozenset({"addmm", "_addmm_activation", "baddbmm", "addmv"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """A batch of matrix products, [m, k] times [k, n]."""
+    """A batch of matrix products, [m, k] times [k, n].
+
+    Args:
+        aligned: rows of all matrices begin at multiples of 16 bytes; along_k: K is innermost in both operands.
+    """
 
     batch: int
     m: int
@@ -79,6 +87,7 @@ class Product:
     k: int
     dtype: str
     aligned: bool = True
+    along_k: bool = False
 
 
 def matmul(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -94,13 +103,14 @@ def product_of(operation: Operation) -> Product:
     batch, m, n, k = _sizes(operation.name, left.shape, right.shape, output.shape)
     dtype = "tf32" if left.dtype == "float32" and operation.arguments.get("tf32") else left.dtype
     aligned = all(is_aligned(matrix) for matrix in (left, right, output))
-    return Product(batch=batch, m=m, n=n, k=k, dtype=dtype, aligned=aligned)
+    along_k = left.strides[-1] == 1 and right.strides[-1 if operation.name == "linear" else 0 if n == 1 else -2] == 1
+    return Product(batch=batch, m=m, n=n, k=k, dtype=dtype, aligned=aligned, along_k=along_k)
 
 
 def ctas_of(operation: Operation, gpu: Gpu) -> int:
     """Tiles of the fastest kernel for an operation, K in one piece."""
     product = product_of(operation)
-    return _fastest(product, _rate(product, gpu)[0], gpu, TILES)[1]
+    return _fastest(product, _rate(product, gpu)[0], gpu)[1]
 
 
 def _sizes(name: str, left: Shape, right: Shape, output: Shape) -> tuple[int, int, int, int]:
@@ -135,15 +145,19 @@ def multiplied(
     """The kernels of a product: a memset where tiles are handed out one by one, the product, a sum of splits."""
     text = f"gemm {product.m}x{product.n}x{product.k}" + (f" x{product.batch}" if product.batch > 1 else "")
     rate, note = _rate(product, gpu)
-    tiles = UNALIGNED_TILES if _takes_small_tiles(product) else TILES
-    time, ctas = _fastest(product, rate, gpu, tiles)
+    time, ctas = _fastest(product, rate, gpu)
     splits = 1
     long, short = max(product.m, product.n), min(product.m, product.n)
-    few = product.batch * ceil(long / 64) * ceil(short / 64)
+    is_old = product.dtype in RATES and not product.aligned and short > 1
+    side = _unaligned_tile(long, short) if is_old else 64
+    few = product.batch * ceil(long / side) * ceil(short / side)
     least = SPLIT_K if short <= 8 or few < SPLIT_SHARE * gpu.sms else DEEP_K
     if few <= gpu.sms // 2 and product.k >= least:
         tile, splits = (64, min(64, max(8, 1 << (short - 1).bit_length()))), min(gpu.sms // few, product.k // LEAST_K)
         time = _tile_s(tile, ceil(product.k / splits), product, rate, gpu)
+    if is_old:
+        splits = max(min(gpu.sms // few, product.k // UNALIGNED_LEAST_K), 1)
+        time = _unaligned_s(product, side, splits, gpu)
     kernels = []
     handed_out = ctas > 2 * gpu.sms and product.aligned and product.dtype in RATES
     if handed_out and gpu.device.compute_capability == "9.0":
@@ -176,25 +190,30 @@ def _rate(product: Product, gpu: Gpu) -> tuple[float, str]:
         if peak and product.aligned:
             return peak * device.tensor_clock_hz, ""
         if peak:
-            left = UNALIGNED_SMALL_FRACTION if _takes_small_tiles(product) else UNALIGNED_FRACTION
-            return left * peak * device.tensor_clock_hz, "rows do not begin at multiples of 16 bytes"
+            return UNALIGNED_FRACTION * peak * device.tensor_clock_hz, "rows do not begin at multiples of 16 bytes"
     return SIMT_FRACTION * 2 * device.fma_per_cycle * device.boost_clock_hz, f"{product.dtype} without tensor cores"
 
 
-def _takes_small_tiles(product: Product) -> bool:
-    """Whether an old kernel takes it by small tiles."""
-    short, long = sorted((product.m, product.n))
-    return (
-        product.dtype in RATES and not product.aligned and 1 < short < UNALIGNED_SHORT and long > UNALIGNED_TILES[0][0]
-    )
+def _unaligned_tile(long: int, short: int) -> int:
+    """Side of the tiles of an old kernel."""
+    return 128 if short >= UNALIGNED_SHORT else 32 if short <= 32 and long <= 64 else 64
 
 
-def _fastest(product: Product, rate: float, gpu: Gpu, tiles: Tiles) -> tuple[float, int]:
+def _unaligned_s(product: Product, side: int, splits: int, gpu: Gpu) -> float:
+    """Time of an old kernel: all elements of its tiles, operands for each step and results, one by one [s]."""
+    down, across = ceil(product.m / side), ceil(product.n / side)
+    loaded = (product.m * across + product.n * down) * product.k
+    issued = UNALIGNED_TILES[side][product.along_k] * product.batch * (loaded + splits * product.m * product.n)
+    busy = min(product.batch * down * across * splits / gpu.sms, 1.0)
+    return gpu.issue_s(issued / busy)
+
+
+def _fastest(product: Product, rate: float, gpu: Gpu) -> tuple[float, int]:
     """Time and CTAs of the fastest of all tiles."""
     long, short = max(product.m, product.n), min(product.m, product.n)
     tried = [(inf, 1)]
-    for tall, wide in tiles:
-        if tiles is TILES and ((wide > 16 and wide >= 2 * short) or (tall > 64 and tall >= 2 * long)):
+    for tall, wide in TILES:
+        if (wide > 16 and wide >= 2 * short) or (tall > 64 and tall >= 2 * long):
             continue
         for rows, columns in {(tall, wide), (wide, tall)}:
             ctas = product.batch * ceil(product.m / rows) * ceil(product.n / columns)

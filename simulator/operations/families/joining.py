@@ -1,0 +1,73 @@
+"""`cat` and `stack`, by ATen/native/cuda/Shape.cu, torch 2.11 to 2.13: which kernel joins the pieces.
+
+Up to four dimensions of one type are joined by one kernel: 16 bytes at a time where the slices of all pieces are
+multiples of them, by index arithmetic for each element where they are not. All else is copied piece by piece.
+"""
+
+from dataclasses import replace
+from math import ceil, prod
+
+from ..gpu import SERIAL, Gpu
+from ..operation import Operand, Operation
+from ..priced import PricedKernel
+from .elementwise import copied
+from .issue_slots import CAT, CAT_ALIGNED
+
+MOST_DIMS = 4
+VECTOR_BYTES = 16
+THREADS, ALIGNED_THREADS = 512, 128
+"""Of a CTA of `CatArrayBatchedCopy`, of which each piece has two an SM, and of those of aligned pieces."""
+STEP_S = 0.79e-6
+"""An element of each thread of `CatArrayBatchedCopy` [s]. Kind: fitted, a cache of 67 million elements and a token on
+one H100."""
+
+
+def cat(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """The kernel that joins pieces, or a copy of each."""
+    pieces, output, axis = _along_an_axis(operation)
+    types = {piece.dtype for piece in pieces} | {output.dtype}
+    if len(output.shape) > MOST_DIMS or len(types) > 1 or len(pieces) < 2:
+        return _copies(pieces, output, axis, gpu)
+    alike = all(piece.is_contiguous for piece in pieces)
+    is_plain = alike or all(_order(piece) == _order(output) and piece.is_dense for piece in pieces)
+    is_aligned = all(piece.offset_bytes % VECTOR_BYTES == 0 for piece in pieces)
+    slices = [prod(operand.shape[axis:]) * operand.item_bytes for operand in (*pieces, *((output,) if axis else ()))]
+    if alike and is_aligned and all(size % VECTOR_BYTES == 0 for size in slices):
+        ctas = output.bytes / (ALIGNED_THREADS * VECTOR_BYTES)
+        return [gpu.kernel("cat_vectorized", pieces, (output,), ctas=ctas, chain=2)]
+    if is_plain and is_aligned:
+        issued = CAT_ALIGNED * output.elements
+        return [gpu.kernel("cat_aligned", pieces, (output,), instructions=issued, chain=2, overlap=SERIAL)]
+    steps = ceil(max(piece.elements for piece in pieces) / (2 * gpu.sms * THREADS))
+    issued = CAT * output.elements
+    return [gpu.kernel("cat", pieces, (output,), instructions=issued, latency_s=steps * STEP_S, chain=4)]
+
+
+def _along_an_axis(operation: Operation) -> tuple[list[Operand], Operand, int]:
+    """Pieces that hold something, and the output, in as many dimensions, and the axis along which they are joined.
+
+    `stack` joins along the dimension that it splits afterwards; behind the last one it makes one of size 1.
+    """
+    output, pieces = operation.outputs[0], [operand for operand in operation.inputs if operand.elements]
+    axis = int(operation.arguments.get("dim", 0)) % max(len(output.shape), 1)
+    if "stack" not in operation.name:
+        return pieces, output, axis
+    if axis == len(output.shape) - 1:
+        widened = [replace(piece, shape=(*piece.shape, 1), strides=(*piece.strides, 1)) for piece in pieces]
+        return widened, output, axis
+    shape = (*output.shape[:axis], output.shape[axis] * output.shape[axis + 1], *output.shape[axis + 2 :])
+    joined = replace(output, shape=shape, strides=(*output.strides[:axis], *output.strides[axis + 1 :]))
+    return pieces, joined, axis
+
+
+def _copies(pieces: list[Operand], output: Operand, axis: int, gpu: Gpu) -> list[PricedKernel]:
+    kernels, begin = [], output.offset_bytes
+    for piece in pieces:
+        kernels.append(copied(piece, replace(output, shape=piece.shape, offset_bytes=begin), gpu))
+        begin += piece.shape[axis] * output.strides[axis] * output.item_bytes
+    return kernels
+
+
+def _order(operand: Operand) -> tuple[int, ...]:
+    """Its dimensions, those of large strides first."""
+    return tuple(sorted(range(len(operand.shape)), key=lambda axis: (-operand.strides[axis], axis)))

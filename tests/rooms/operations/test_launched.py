@@ -1,0 +1,138 @@
+"""Which kernels operations launch, and what they took on an H100 (torch 2.11, 2026-11-27)."""
+
+from dataclasses import replace
+
+import pytest
+from support.torch_prices import channels_last, kernels_of, operation, tensor
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.operations.families.scans import width_log2
+from tilesight.simulator.operations.operation import Operand, Operation
+
+H100 = load_device("h100")
+FLUSHED = operation("zero_", (), (tensor(99, 1 << 28),))
+
+
+def names(*operations: Operation) -> list[str]:
+    """Of the kernels that operations launch."""
+    return [kernel.name for kernel in kernels_of(H100, *operations)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "row", "measured_us"),
+    [
+        (64, 32000, 54.2),
+        (8, 50257, 81.0),
+        (4096, 64, 4.1),
+        (1024, 1024, 41.6),
+        (16, 151936, 236.9),
+        (4096, 4096, 178.6),
+    ],
+)
+def test_running_sums_take_stretches_one_after_the_other(rows: int, row: int, measured_us: float) -> None:
+    """Of fp32, caches flushed: 8 % off at most, where bytes would be up to 98 %."""
+    work = operation(
+        "cumsum", (tensor(1, rows, row, dtype="float32"),), (tensor(2, rows, row, dtype="float32"),), dim=1
+    )
+    assert 1e6 * kernels_of(H100, FLUSHED, work)[-1].time_s == pytest.approx(measured_us, rel=0.08)
+
+
+def test_running_sums_along_outer_dimensions_go_down_alone() -> None:
+    """8 x 2,048 x 2,048 of fp32 along the middle took 820 us, behind a copy where memory is in another order."""
+    source, output = tensor(1, 8, 2048, 2048, dtype="float32"), tensor(2, 8, 2048, 2048, dtype="float32")
+    turned = replace(source, strides=(2048 * 2048, 1, 2048))
+    assert names(operation("cumsum", (turned,), (output,), dim=1)) == ["elementwise", "scan_outer"]
+    (kernel,) = kernels_of(H100, operation("cumsum", (source,), (output,), dim=1))
+    assert 1e6 * kernel.time_s == pytest.approx(820.0, rel=0.02)
+
+
+@pytest.mark.parametrize(("rows", "row", "threads"), [(1, 64, 128), (4096, 64, 16), (64, 32000, 512), (65536, 64, 512)])
+def test_rows_of_running_sums_have_threads_as_torch_divides_them(rows: int, row: int, threads: int) -> None:
+    """Very many rows get the most: torch subtracts in numbers without a sign."""
+    assert 1 << width_log2(rows, row) == threads
+
+
+@pytest.mark.parametrize(
+    ("pieces", "output", "axis", "launched"),
+    [
+        ((tensor(1, 64, 128), tensor(2, 64, 729)), tensor(3, 64, 857), 1, ["cat_aligned"]),
+        ((tensor(1, 64, 128), tensor(2, 64, 256)), tensor(3, 64, 384), 1, ["cat_vectorized"]),
+        ((replace(tensor(1, 64, 128), strides=(1, 64)), tensor(2, 64, 128)), tensor(3, 64, 256), 1, ["cat"]),
+        ((tensor(1, 2, 2, 2, 8, 8), tensor(2, 2, 2, 2, 8, 8)), tensor(3, 2, 2, 2, 8, 16), 4, ["elementwise"] * 2),
+    ],
+)
+def test_pieces_are_joined_by_what_their_slices_allow(
+    pieces: tuple[Operand, ...], output: Operand, axis: int, launched: list[str]
+) -> None:
+    """Slices of 16 bytes, of less, in another order; five dimensions are copied piece by piece."""
+    assert names(operation("cat", pieces, (output,), dim=axis)) == launched
+
+
+def test_a_stack_behind_the_last_dimension_writes_half_of_each_sector_twice() -> None:
+    """Of 2 x 32 x 4,096 x 64 fp32: two copies of 113 us each, 4.4 times what their bytes would take."""
+    pieces = tuple(tensor(number, 2, 32, 4096, 64, dtype="float32") for number in (1, 2))
+    output = tensor(3, 2, 32, 4096, 64, 2, dtype="float32")
+    kernels = kernels_of(H100, operation("stack", pieces, (output,), dim=-1))
+    assert [kernel.name for kernel in kernels] == ["elementwise", "elementwise"]
+    assert [1e6 * kernel.time_s for kernel in kernels] == [pytest.approx(112.0, rel=0.08)] * 2
+    assert all(kernel.hbm_read_bytes == pytest.approx(3 * pieces[0].bytes) for kernel in kernels)
+
+
+def test_batch_norms_of_channels_last_have_kernels_of_their_own() -> None:
+    """64 x 512 x 28 x 28: moments 90 us, product 47, sums of gradients 63, the input's 61."""
+    source, output, gradient = (channels_last(number, 64, 512, 28, 28) for number in (1, 2, 3))
+    factors = tuple(tensor(number, 512) for number in range(4, 8))
+    moments = tuple(tensor(number, 512, dtype="float32") for number in (8, 9))
+    learnt = operation("native_batch_norm", (source, *factors), (output, *moments), training=True)
+    back = operation("native_batch_norm_backward", (gradient, source, *factors), (output, *moments))
+    times = {kernel.name: 1e6 * kernel.time_s for kernel in kernels_of(H100, FLUSHED, learnt, FLUSHED, back)[1:]}
+    assert times["batch_norm_collect_statistics"] == pytest.approx(90.3, rel=0.08)
+    assert times["batch_norm_transform"] == pytest.approx(47.2, rel=0.17)
+    assert times["batch_norm_reduce"] == pytest.approx(63.4, rel=0.12)
+    assert times["batch_norm_backward"] == pytest.approx(61.4, rel=0.12)
+
+
+def test_gradients_of_selections_are_copied_by_the_copy_engine_where_they_lie_together() -> None:
+    """The first dimension's; of others a kernel copies."""
+    whole = tensor(2, 3, 64, 32)
+    first = operation("select_backward", (tensor(1, 64, 32),), (whole,), dim=0, index=1)
+    last = operation("select_backward", (tensor(1, 3, 64),), (whole,), dim=2, index=1)
+    assert names(first) == ["vectorized_elementwise", "Memcpy DtoD"]
+    assert names(last) == ["vectorized_elementwise", "elementwise"]
+
+
+def test_sums_of_truths_are_cast_first() -> None:
+    """To the result's type; halves that are summed to floats are not."""
+    truths, halves = tensor(1, 2048, dtype="bool"), tensor(2, 2048)
+    number, real = tensor(3, dtype="int64"), tensor(4, dtype="float32")
+    assert names(operation("sum", (truths,), (number,))) == ["unrolled_elementwise", "reduce"]
+    assert names(operation("sum", (halves,), (real,))) == ["reduce"]
+
+
+@pytest.mark.parametrize(
+    ("batch", "m", "n", "k", "along_k", "measured_us"),
+    [
+        (1, 8192, 50257, 768, True, 6688.0),
+        (1, 50257, 768, 8192, False, 4282.9),
+        (1, 8192, 768, 50257, False, 4508.4),
+        (1, 64, 50257, 768, True, 152.4),
+        (1, 16, 50257, 768, True, 101.4),
+        (512, 197, 197, 64, False, 90.3),
+        (512, 197, 64, 197, False, 68.5),
+        (16384, 27, 27, 128, True, 177.6),
+        (12288, 49, 32, 49, False, 108.5),
+    ],
+)
+def test_products_of_odd_rows_take_an_element_a_load(
+    batch: int, m: int, n: int, k: int, along_k: bool, measured_us: float
+) -> None:
+    """What is loaded and stored one by one tells their time, 12 % off at most; K innermost in both is slower."""
+    left, output = tensor(1, batch, m, k), tensor(3, batch, m, n)
+    right = tensor(2, batch, k, n)
+    if along_k:
+        right = replace(right, strides=(k * n, 1, k))
+    if m == 50257:
+        left = replace(left, strides=(m * k, 1, m))
+    kernel = next(
+        kernel for kernel in kernels_of(H100, operation("bmm", (left, right), (output,))) if "gemm" in kernel.name
+    )
+    assert 1e6 * kernel.time_s == pytest.approx(measured_us, rel=0.12)
