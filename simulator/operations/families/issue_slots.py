@@ -35,6 +35,8 @@ SCATTERED = 150.0
 """Of `index_elementwise_kernel`: `index_put_`, `index` of elements."""
 ADDED = 260.0
 """Of additions to places that an index names: `index_add_`, gradients of an embedding."""
+SORTED_ADDED = 70.0
+"""The same where indices are sorted before (`indexing_backward_kernel`): gradients of 67 million elements."""
 SOFTMAX_IN_REGISTERS = 105.0
 """Of `cunn_SoftMaxForwardReg`."""
 SOFTMAX = 58.0

@@ -7,7 +7,7 @@ from ..gpu import FIRST_MISS_S, SERIAL, Gpu, memset, part, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import copied, iterate
-from .issue_slots import ADDED, INDEXED, ROLLED, SCATTERED, TRIANGLE
+from .issue_slots import ADDED, INDEXED, ROLLED, SCATTERED, SORTED_ADDED, TRIANGLE
 from .sorting import radix_sorted
 
 SMALL_INDEX = 3072
@@ -103,28 +103,43 @@ def found_again(size_bytes: float, capacity_bytes: float) -> float:
 def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`index_put_`, `index_add_`, `scatter_`, `scatter_add_`, `index_copy_`.
 
-    Out of place a copy comes first; where `index_put_` adds, a sort of its indices.
+    Out of place a copy comes first; where `index_put_` adds, a sort of its indices. Gradients of `index` add in place
+    to zeros, though the recorder's tensors, which are no plain ones, have autograd ask for a new one.
     """
     output, target = operation.outputs[0], operation.inputs[0]
     values = max(operation.inputs[1:], key=lambda operand: (operand.dtype not in ("int64", "bool"), operand.elements))
-    adds = "add" in operation.name or bool(operation.arguments.get("accumulate"))
+    is_sorted = bool(operation.arguments.get("accumulate"))
+    adds = "add" in operation.name or is_sorted
     kernels: list[PricedKernel] = []
-    if operation.arguments.get("accumulate"):
-        kernels += radix_sorted(operation.inputs[1], gpu)
-    if not operation.name.endswith("_"):
+    if not operation.name.endswith("_") and not (is_sorted and operation.phase == "backward"):
         kernels.append(iterate("copy", (target,), output, gpu))
+    if is_sorted:
+        kernels += _places_sorted(operation.inputs[1], output.shape[0], gpu)
     touched = part(output, min(values.elements * output.item_bytes, output.bytes))
     kernels.append(
         gpu.kernel(
-            "index_add" if adds else "index_put",
+            "indexing_backward" if is_sorted else "index_add" if adds else "index_put",
             (*operation.inputs[1:], *((touched,) if adds else ())),
             (touched,),
-            instructions=(ADDED if adds else SCATTERED) * values.elements,
+            instructions=(SORTED_ADDED if is_sorted else ADDED if adds else SCATTERED) * values.elements,
             chain=8,
             overlap=SERIAL,
         )
     )
     return kernels
+
+
+def _places_sorted(indices: Operand, places: int, gpu: Gpu) -> list[PricedKernel]:
+    """Indices wrapped, made places, numbered and sorted by as many bits as places have (Indexing.cu)."""
+    wrapped, numbers = scratch(indices, 0), scratch(indices, 1)
+    return [
+        iterate("remainder", (indices,), wrapped, gpu),
+        iterate("mul", (wrapped,), wrapped, gpu),
+        iterate("div", (wrapped,), wrapped, gpu),
+        gpu.kernel("arange", (), (numbers,)),
+        memset(),
+        *radix_sorted(wrapped, gpu, bits=places.bit_length()),
+    ]
 
 
 def embedding_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

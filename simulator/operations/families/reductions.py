@@ -5,7 +5,7 @@ the loads of a thread follow each other, so few long walks wait for latencies, m
 Where CTAs share an output, the last of them adds up what all have left, one sum after the other, and nothing hides it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from ..gpu import SERIAL, Gpu, memset, scratch
@@ -15,6 +15,8 @@ from .elementwise import copied
 from .issue_slots import WELFORD
 
 PROMOTED = frozenset({"sum", "nansum", "mean", "prod"})
+TRUTHS = frozenset({"all", "any"})
+"""Reductions that copy where there is one element (`allany_impl`, ATen/native/ReduceOps.cpp)."""
 KEPT = frozenset({("bfloat16", "float32"), ("float16", "float32")})
 """Reductions that cast their input to the result's type first, and casts that they make as they load
 (`make_reduction_from_out_ty`, ATen/native/ReduceOpsUtils.h)."""
@@ -78,6 +80,8 @@ def reduction(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     source, outputs = operation.inputs[0], operation.outputs
     given = operation.arguments.get("dim")
     axes = tuple(given) if isinstance(given, list | tuple) else () if given is None else (given,)
+    if operation.name in TRUTHS and source.elements == 1:
+        return [copied(source, replace(outputs[0], shape=source.shape, strides=source.strides), gpu)]
     wide, kernels = source, []
     if operation.name in PROMOTED and (source.dtype, outputs[0].dtype) not in KEPT and source.dtype != outputs[0].dtype:
         wide = scratch(source, 0, dtype=outputs[0].dtype)
