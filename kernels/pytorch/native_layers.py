@@ -96,7 +96,9 @@ def encoder_layer(
     x = x if norm_first else norm(x, weight_1, bias_1)
     before, x = x, norm(x, weight_2, bias_2) if norm_first else x
     wide = ATEN._addmm_activation(up_bias, x.flatten(0, 1), up_weight.t(), use_gelu=gelu)
-    x = torch.addmm(down_bias, wide, down_weight.t()).view(source.shape).add_(before)
+    x = torch.addmm(down_bias, wide, down_weight.t())
+    del wide  # its memory is free before the norm
+    x = x.view(source.shape).add_(before)
     return x if norm_first else norm(x, weight_2, bias_2)
 
 

@@ -97,6 +97,7 @@ class Gpu:
         l2_s: float = 0.0,
         read_again: float = 0.0,
         hbm_fraction: float = 1.0,
+        scratch_bytes: int = 0,
         overlap: float = OVERLAPPED,
         note: str = "",
     ) -> PricedKernel:
@@ -109,6 +110,7 @@ class Gpu:
             end_s: after all of it [s].
             l2_s: that L2 is busy beyond moving each byte once [s]; read_again: bytes that HBM sends once more [B].
             hbm_fraction: of HBM's bandwidth that it reaches.
+            scratch_bytes: memory beside tensors, those of `scratch` among them, that its operation has meanwhile [B].
             overlap: `OVERLAPPED` or `SERIAL`.
         """
         reads, writes = tuple(reads), tuple(writes)
@@ -144,6 +146,7 @@ class Gpu:
             hbm_read_bytes=missed,
             hbm_write_bytes=written,
             l2_bytes=float(asked + stored),
+            scratch_bytes=scratch_bytes + _scratch_bytes((*reads, *writes)),
             note=note,
         )
 
@@ -200,6 +203,11 @@ def part(whole: Operand, size: int) -> Operand:
     """As many bytes of a tensor, in a view of one dimension."""
     elements = size // whole.item_bytes
     return replace(whole, shape=(elements,), strides=(1,))
+
+
+def _scratch_bytes(operands: Iterable[Operand]) -> int:
+    """Of tensors that an operation makes for itself."""
+    return sum({operand.storage: operand.storage_bytes for operand in operands if operand.storage < 0}.values())
 
 
 def _bytes_of(operands: Iterable[Operand], sector_bytes: int) -> Mapping[int, float]:

@@ -19,6 +19,7 @@ class PricedKernel:
         time_s: that it takes; of a refused kernel the least that its bytes take, which is no part of the total [s].
         bound_by: what it waits for: `HBM`, `L2`, `tensor cores`, `instructions`, `latency`; `what is stated`.
         hbm_read_bytes, hbm_write_bytes: from and to HBM [B]; l2_bytes: asked of L2, both ways [B].
+        scratch_bytes: memory that its operation has for itself meanwhile, beside its tensors [B].
         reason: why it is not priced, one line; empty: it is.
         note: what is guessed in its time, one line; empty: nothing.
     """
@@ -30,5 +31,6 @@ class PricedKernel:
     hbm_read_bytes: float = 0.0
     hbm_write_bytes: float = 0.0
     l2_bytes: float = 0.0
+    scratch_bytes: int = 0
     reason: str = ""
     note: str = ""

@@ -258,7 +258,7 @@ def profile_of(
         stream=streamed,
         graph=graphed,
         queue=queue,
-        peak_bytes=peak_bytes(step, device),
+        peak_bytes=peak_bytes(step, priced, device),
         parameter_bytes=step.parameter_bytes,
         hbm_bytes=device.hbm_bytes,
         notes=step.notes,

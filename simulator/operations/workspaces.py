@@ -1,15 +1,16 @@
-"""Memory beside tensors, which torch's allocator counts: workspaces of products, and copies that convolutions make.
+"""Memory beside tensors, which torch's allocator counts: workspaces of products, and what operations have meanwhile.
 
 Each thread that multiplies has one, from its first product on: that of the code, and that of autograd's engine.
 Source: `parseChosenWorkspaceSize` in ATen/cuda/CublasHandlePool.cpp, torch 2.11 to 2.13; kind: measured as well, peaks
 of 60 functions on one H100 (torch 2.11): 32, 33, 64 and 65 MiB beside what tensors take.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..device.device import Device
 from .families.convolutions.dense import held_bytes
 from .operation import Operation, RecordedStep
+from .priced import PricedKernel
 
 HOPPER_BYTES = 32 << 20
 """From compute capability 9.0 on [B]; of older GPUs OLDER_BYTES."""
@@ -23,11 +24,17 @@ PRODUCTS = FUSED | {"mm", "bmm", "baddbmm", "linear", "mv", "addmv", "_scaled_mm
 CONVOLUTIONS = frozenset({"convolution", "cudnn_convolution", "convolution_backward"})
 
 
-def peak_bytes(step: RecordedStep, device: Device) -> int:
-    """Most memory that a step takes at a time [B]."""
-    convolved = [operation for operation in step.operations if operation.name in CONVOLUTIONS]
-    most = max((operation.live_bytes + held_bytes(operation) for operation in convolved), default=0)
+def peak_bytes(step: RecordedStep, priced: Sequence[Sequence[PricedKernel]], device: Device) -> int:
+    """Most memory that a step takes at a time [B]. Args: priced: of each operation its kernels."""
+    most = max(map(_meanwhile_bytes, step.operations, priced), default=0)
     return max(step.peak_bytes, most) + workspace_bytes(step.operations, device)
+
+
+def _meanwhile_bytes(operation: Operation, kernels: Sequence[PricedKernel]) -> int:
+    """All that is alive while an operation runs."""
+    if operation.name in CONVOLUTIONS:
+        return operation.live_bytes + held_bytes(operation)
+    return operation.live_bytes + max((kernel.scratch_bytes for kernel in kernels), default=0)
 
 
 def workspace_bytes(operations: Iterable[Operation], device: Device) -> int:

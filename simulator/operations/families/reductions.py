@@ -44,17 +44,19 @@ class Combining:
         step: latencies of loads that four values take along the innermost dimension.
         instructions: of a value, beyond its load; outer: the same where a thread combines four outputs at once.
         partial: latencies that a thread takes for a sum that another CTA has left.
+        item_bytes: of such a sum; 0: as a result has it, floats at least [B].
     """
 
     step: float
     partial: float = 2.5
     instructions: float = 0.0
     outer: float = 0.0
+    item_bytes: int = 0
 
 
 SUM, MEAN = Combining(step=0.75), Combining(step=1.3)
 LARGEST = Combining(step=1.5, instructions=10.0, outer=10.0)
-SPREAD = Combining(step=1.3, partial=12.0, instructions=WELFORD, outer=24.0)
+SPREAD = Combining(step=1.3, partial=12.0, instructions=WELFORD, outer=24.0, item_bytes=16)
 """Sums; means and norms; maxima; variances (Welford's, which divides whenever partial ones meet). Kind: fitted, rows of
 4,096 elements (`step`), and sums, maxima and deviations over 2,048 to 65,536 rows (the rest) on one H100."""
 
@@ -65,7 +67,7 @@ class Division:
 
     Args:
         threads: of a CTA; ctas: all of them; values: that a thread loads.
-        shared: CTAs add up in global memory; partial: sums that a thread then loads.
+        shared: CTAs add up in global memory; partial: sums that a thread then loads; kept: sums that all leave.
     """
 
     threads: int
@@ -73,6 +75,7 @@ class Division:
     values: int
     shared: bool = False
     partial: int = 0
+    kept: int = 0
 
 
 def reduction(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -120,6 +123,7 @@ def reduced(
         chain=steps * waves,
         latency_s=CTA_S * waves,
         end_s=shared_s,
+        scratch_bytes=division.kept * (combining.item_bytes or max(outputs[0].item_bytes, 4)),
         overlap=SERIAL if division.shared else WALKED,
     )
     return [memset(), kernel] if division.shared else [kernel]
@@ -155,6 +159,7 @@ def divided(inputs: int, outputs: int, inner: bool, gpu: Gpu) -> Division:
             values=ceil(values / shared),
             shared=shared > 1,
             partial=ceil(shared / (width * height if inner else height)),
+            kept=outputs * shared * (1 if inner else width * wide) if shared > 1 else 0,
         )
     return Division(threads=width * height, ctas=ctas, values=values)
 

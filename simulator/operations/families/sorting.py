@@ -79,7 +79,8 @@ def sort(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         stable = bool(operation.arguments.get("stable"))
         return [*kernels, sorted_rows((values, indices), row, rows, gpu, stable=stable)] if row > 1 else kernels
     if rows == 1:
-        return [first, gpu.kernel("fill_indices", (), (indices,)), memset(), *radix_sorted(source, gpu)]
+        moved = radix_sorted(source, gpu, held_bytes=indices.bytes)
+        return [first, gpu.kernel("fill_indices", (), (indices,)), memset(), *moved]
     pairs, keys = scratch(indices, 0), scratch(source, 1)
     moved = [] if source.strides[operation.arguments.get("dim", -1)] == 1 else [iterate("copy", (source,), keys, gpu)]
     return [
@@ -87,7 +88,7 @@ def sort(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         *moved,
         gpu.kernel("fill_index_and_segment", (), (pairs,)),
         memset(),
-        *radix_sorted(keys if moved else source, gpu),
+        *radix_sorted(keys if moved else source, gpu, held_bytes=2 * pairs.bytes + keys.bytes),
         memset(),
         *radix_sorted(pairs, gpu, bits=(rows - 1).bit_length(), carried_bytes=0),
         gpu.kernel(
@@ -131,11 +132,14 @@ def sorted_rows(pairs: tuple[Operand, ...], row: int, rows: int, gpu: Gpu, *, st
     return gpu.kernel("radix_sort_rows", pairs, pairs, instructions=issued, latency_s=latency_s, overlap=SERIAL)
 
 
-def radix_sorted(keys: Operand, gpu: Gpu, *, bits: int = 0, carried_bytes: int = 8) -> list[PricedKernel]:
-    """Kernels of cub's radix sort: eight bits of the keys a pass, a memset before each.
+def radix_sorted(
+    keys: Operand, gpu: Gpu, *, bits: int = 0, carried_bytes: int = 8, held_bytes: int = 0
+) -> list[PricedKernel]:
+    """Kernels of cub's radix sort: eight bits of the keys a pass, a memset before each; to and fro between two places.
 
     Args:
         bits: that are sorted by, 0: all of the keys'; carried_bytes: that go with a key [B].
+        held_bytes: that the operation has for itself beside what the sort takes [B].
     """
     passes = ceil((bits or keys.item_bytes * 8) / RADIX_BITS)
     issued = COUNTED_BITS * passes * keys.elements
@@ -144,8 +148,9 @@ def radix_sorted(keys: Operand, gpu: Gpu, *, bits: int = 0, carried_bytes: int =
         gpu.kernel("radix_histogram", (keys,), (), instructions=issued, chain=10, overlap=SERIAL),
         gpu.kernel("radix_sums", (), (), chain=3),
     ]
+    held = held_bytes + keys.elements * (keys.item_bytes + carried_bytes)
     moved_s = keys.elements * (keys.item_bytes + carried_bytes) / PAIRS_BYTES_PER_S
     for _ in range(passes):
         waits = PASS_S + min(keys.elements / KEYS_PER_S, LOOK_BACK_S) + moved_s
-        kernels += [memset(), gpu.kernel("radix_sort", (keys,), (keys,), latency_s=waits)]
+        kernels += [memset(), gpu.kernel("radix_sort", (keys,), (keys,), latency_s=waits, scratch_bytes=held)]
     return kernels

@@ -12,6 +12,7 @@ from support.torch_prices import channels_last, kernels_of, operation, script, t
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.operations.families.convolutions.dense import held_bytes
 from tilesight.simulator.operations.operation import Operation, RecordedStep
+from tilesight.simulator.operations.price import price_step
 from tilesight.simulator.operations.workspaces import peak_bytes
 
 LAB = script()
@@ -94,7 +95,7 @@ def test_copies_in_the_other_layout_count_while_they_are_alive() -> None:
     assert held_bytes(convolved("conv nhwc 8x128>128x256 k3 s1")) == 0
     later = operation("relu", work.outputs, work.outputs)
     step = RecordedStep(operations=(replace(work, live_bytes=100), later), mode="eager", peak_bytes=1 << 20)
-    assert peak_bytes(step, H100) == 100 + held_bytes(work)
+    assert peak_bytes(step, price_step(step, H100, {}), H100) == 100 + held_bytes(work)
 
 
 def test_a_transposed_convolution_is_its_counterparts_gradient() -> None:

@@ -139,7 +139,7 @@ def test_products_of_odd_rows_take_an_element_a_load(
 
 
 def test_gradients_of_gathers_sort_their_indices_by_the_bits_of_places() -> None:
-    """Of 4,096 rows that 32,768 times something is added to: two passes, and 171.5 us; in place, as autograd does it."""
+    """32,768 additions to 4,096 rows: two passes, and 171.5 us; in place, as autograd has it."""
     indices, values = tensor(2, 32768, dtype="int64"), tensor(3, 32768, 2048)
     work = operation("index_put", (tensor(1, 4096, 2048), indices, values), (tensor(4, 4096, 2048),), accumulate=True)
     kernels = kernels_of(H100, replace(work, phase="backward"))
