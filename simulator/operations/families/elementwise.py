@@ -7,8 +7,9 @@
 
 from collections.abc import Sequence
 from functools import cmp_to_key
+from math import prod
 
-from ..gpu import OVERLAPPED, SERIAL, Gpu, scratch
+from ..gpu import LANES, OVERLAPPED, SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .issue_slots import CAST, FURTHER_INDEX, INDEXED, RANDOM, TRANSCENDENTAL, TRANSCENDENTAL_BACKWARD, VECTORISED
@@ -17,9 +18,6 @@ from .names import DRAWN, FILLED, MATH, MATH_BACKWARD
 THREADS = 128
 NARROW = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 LINE_BYTES = 128
-SCATTERED_FRACTION = 0.53
-"""Of L2's bandwidth that warps get whose lanes touch a line each. Kind: fitted, transposed copies of 4 to 268 MB on
-one H100: 4.1 to 4.5 TB/s of sectors."""
 
 
 def elementwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -93,28 +91,44 @@ def iterate(
     further = FURTHER_INDEX * max(len(shape) - 2, 0) * max(len(tensors) - 1, 0)
     further += CAST if cast and len(tensors) > 1 else 0.0
     work = 2 if output.item_bytes >= 4 else 4
+    lines = scattered_lines(elements, (output, *tensors), strides)
     return gpu.kernel(
         "elementwise",
         tensors,
         outputs,
-        instructions=(INDEXED + further) * elements,
+        instructions=(INDEXED + further) * elements + lines * gpu.device.issue_per_cycle * LANES,
         ctas=elements / (work * THREADS),
         chain=2 * work,
-        l2_s=scattered_s(elements, (output, *tensors), strides, gpu),
+        l2_s=scattered_s(shape, (output, *tensors), strides, work, gpu),
         overlap=SERIAL,
     )
 
 
-def scattered_s(elements: int, operands: Sequence[Operand], strides: Sequence[Sequence[int]], gpu: Gpu) -> float:
-    """Time of L2 for sectors that lanes of a warp do not share: neighbours lie a stride apart [s]."""
-    moved_s = 0.0
+def scattered_s(
+    shape: Sequence[int], operands: Sequence[Operand], strides: Sequence[Sequence[int]], work: int, gpu: Gpu
+) -> float:
+    """Time of L2 for sectors that lanes of a warp do not share: neighbours lie a stride apart [s].
+
+    A CTA asks once for a sector whose next element it comes to within its own elements.
+
+    Args:
+        shape, strides: of `coalesced`; work: elements that a thread takes.
+    """
+    moved_s, elements = 0.0, prod(shape)
     for operand, run in zip(operands, strides, strict=True):
         step = run[0] * operand.item_bytes if run else 0
         if step > operand.item_bytes:
-            shares = step < LINE_BYTES and operand.bytes <= gpu.cache.capacity_bytes
-            moved = elements * min(gpu.device.sector_bytes, step)
-            moved_s += moved / (gpu.device.l2_bytes_per_s * (1.0 if shares else SCATTERED_FRACTION))
+            apart = prod(shape[: run.index(1)]) if 1 in run else elements
+            used = min(max(work * THREADS / apart, 1.0), gpu.device.sector_bytes / operand.item_bytes)
+            moved = elements * min(gpu.device.sector_bytes, step) / used
+            moved_s += moved / gpu.device.l2_bytes_per_s
     return moved_s
+
+
+def scattered_lines(elements: int, operands: Sequence[Operand], strides: Sequence[Sequence[int]]) -> float:
+    """Lines that lanes touch apart from their neighbours; L1 takes one a cycle, and warps wait for it."""
+    steps = [run[0] * operand.item_bytes for operand, run in zip(operands, strides, strict=True) if run and run[0] > 1]
+    return elements * sum(min(step / LINE_BYTES, 1.0) for step in steps)
 
 
 def coalesced(operands: Sequence[Operand]) -> tuple[list[int], list[tuple[int, ...]]]:

@@ -14,15 +14,18 @@ from .issue_slots import (
     CHANNELS_LAST_SUMS,
     NORM,
     NORM_BACKWARD,
+    NORM_ROW,
     NORM_WEIGHTS_BACKWARD,
     RMS_NORM,
+    RMS_ROW,
 )
 from .reductions import CTA_S, SUM, reduced
 
 NORM_LOADS = 36
-"""Latencies that a row of 4,096 elements takes a CTA of 128 threads; RMS norms, without a mean, 0.62 of it. Kind:
-fitted, layer norms of 16 and 512 rows on one H100."""
+"""Latencies that a row of 4,096 elements takes a CTA of NORM_THREADS, while others fill the SM; RMS norms, without a
+mean, 0.62 of it. Kind: fitted, layer norms of 16 and 512 rows on one H100."""
 NORM_CTAS_PER_SM = 16
+NORM_THREADS = 128
 TILE_COLUMNS, ROWS_OF_THREAD = 32, 8
 """Of a CTA that sums gradients of weights, and rows that each of its threads loads at a time; TILE_THREADS: fewer rows
 -> its threads along them; from more than MANY_ROWS on it leaves sums to others, MOST_TILES CTAs at most.
@@ -38,12 +41,11 @@ ATen/native/cuda/Normalization.cuh)."""
 
 
 def layer_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`native_layer_norm` and `_fused_rms_norm`."""
+    """`native_layer_norm` and `_fused_rms_norm`: a CTA loads its row twice, the second time from where it is."""
     source = operation.inputs[0]
     row = prod(operation.arguments.get("normalized_shape", ())) or source.shape[-1]
     rows = source.elements // row
     centred = "rms" not in operation.name
-    waves = max(rows / (NORM_CTAS_PER_SM * gpu.sms), 1.0)
     copies, source = contiguous(source, 0, gpu)
     return [
         *copies,
@@ -51,8 +53,11 @@ def layer_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
             "layer_norm" if centred else "rms_norm",
             (source, *operation.inputs[1:]),
             operation.outputs,
-            instructions=(NORM if centred else RMS_NORM) * source.elements,
-            chain=NORM_LOADS * row / 4096 * waves * (1.0 if centred else 0.62),
+            instructions=(NORM if centred else RMS_NORM) * source.elements
+            + (NORM_ROW if centred else RMS_ROW) * NORM_THREADS * rows,
+            ctas=rows,
+            chain=NORM_LOADS * row / 4096 * (1.0 if centred else 0.62),
+            read_again=_read_again((source,), row, gpu),
             overlap=SERIAL,
         ),
     ]
@@ -64,6 +69,7 @@ def layer_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     copies, gradient = contiguous(operation.inputs[0], 0, gpu)
     more, source = contiguous(operation.inputs[1], 1, gpu)
     kernels = [*copies, *more]
+    row = prod(operation.arguments.get("normalized_shape", ())) or source.shape[-1]
     if wanted[0]:
         kernels.append(
             gpu.kernel(
@@ -71,13 +77,23 @@ def layer_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
                 (gradient, source, *operation.inputs[2:]),
                 operation.outputs[:1],
                 instructions=NORM_BACKWARD * source.elements,
+                ctas=source.elements / row,
                 chain=20,
+                read_again=_read_again((gradient, source), row, gpu),
                 overlap=SERIAL,
             )
         )
     if any(wanted[1:]):
         kernels += _weights_backward(gradient, source, operation.outputs[1 if wanted[0] else 0 :], gpu)
     return kernels
+
+
+def _read_again(sources: tuple[Operand, ...], row: int, gpu: Gpu) -> float:
+    """Bytes that L2 has lost when CTAs load their rows once more: those at work, and their results, overflow it [B]."""
+    rows = sources[0].elements // row
+    live = min(rows, NORM_CTAS_PER_SM * gpu.sms) * row * sources[0].item_bytes * (len(sources) + 1)
+    lost = min(max(live / gpu.cache.capacity_bytes - 1.0, 0.0), 1.0)
+    return lost * sum(source.bytes for source in sources)
 
 
 def _weights_backward(gradient: Operand, source: Operand, outputs: tuple[Operand, ...], gpu: Gpu) -> list[PricedKernel]:

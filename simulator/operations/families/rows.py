@@ -10,7 +10,14 @@ from ..gpu import FIRST_MISS_S, SERIAL, Gpu, part, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import contiguous, iterate
-from .issue_slots import SOFTMAX, SOFTMAX_IN_REGISTERS, VECTORISED
+from .issue_slots import (
+    SOFTMAX,
+    SOFTMAX_IN_REGISTERS,
+    SOFTMAX_OF_WARP,
+    SOFTMAX_OF_WARP_BACKWARD,
+    SOFTMAX_ROW,
+    VECTORISED,
+)
 
 CTAS_PER_SM = 2
 """Of `cunn_SoftMaxForward`: 1,024 threads each."""
@@ -23,6 +30,8 @@ REGISTER_ROWS = 9 * 1024
 SHARED_ROW_BYTES = 48 << 10
 WARP_ROWS = 1024
 """Longest row that a warp takes in softmax (`dispatch_softmax_forward`)."""
+WARP, WARPS, PAIRED_ROWS = 32, 4, 128
+"""Threads of a warp, warps of a CTA of softmax, and longest row of which a warp takes two (PersistentSoftmax.cuh)."""
 WARP_THREADS = 64
 """Neighbours along inner dimensions above which a single thread walks an outer one (`SpatialSoftMax_getBlockSize`);
 else the CTA's threads share it."""
@@ -71,7 +80,10 @@ def _walk(
     """A kernel of softmax; `again`: how often a row that no SM can keep is read once more."""
     item = reads[0].item_bytes
     if row <= WARP_ROWS:
-        return gpu.kernel(f"{name}_warp", reads, writes, chain=4, ctas=rows / 8)
+        filled = 1 << (row - 1).bit_length()
+        issued = (SOFTMAX_OF_WARP if again == 2 else SOFTMAX_OF_WARP_BACKWARD) * filled + SOFTMAX_ROW * WARP
+        ctas = rows / (WARPS * (2 if filled <= PAIRED_ROWS else 1))
+        return gpu.kernel(f"{name}_warp", reads, writes, instructions=issued * rows, chain=4, ctas=ctas)
     in_registers = again == 2 and row <= REGISTER_ROWS
     kept = in_registers or row * item <= SHARED_ROW_BYTES
     live = min(rows, CTAS_PER_SM * gpu.sms) * row * item * (len(reads) + len(writes))
