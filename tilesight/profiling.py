@@ -24,7 +24,7 @@ from .tuning.step_kernels import Predicting, simulated_kernels, times_s
 if TYPE_CHECKING:
     from torch.fx import Node
 
-    from .kernels.pytorch.file import Recorded, Times
+    from .kernels.pytorch.file import Recorded, Times, WrittenStep
     from .simulator.operations.operation import RecordedStep
 
 INDICES = ("", "uniform")
@@ -167,11 +167,13 @@ def _times(device: Device, name: str, predicting: Predicting) -> "Times":
     return lambda calls: times_s(calls, device, name, predicting)
 
 
-def recorded(target: str, device: Device, name: str, asked: Asked, predicting: Predicting) -> "Recorded":
+def recorded(
+    target: "str | WrittenStep", device: Device, name: str, asked: Asked, predicting: Predicting
+) -> "Recorded":
     """What a step does.
 
     Args:
-        target: `file.py:function`; predicting: of what torch's compiler chooses among.
+        target: as `record_step` has it; predicting: of what torch's compiler chooses among.
 
     Raises:
         As `kernels.capture.file`.

@@ -9,9 +9,12 @@ Tensors are made with `device="cuda"`, or by modules that are; they have shapes,
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import time_ns
 from typing import Any
 
 from ...simulator.device.device import Device
@@ -20,6 +23,7 @@ from ...simulator.operations.operation import Mode, Operation, RecordedStep
 from ..capture.file import CannotCapture, UserCodeFailed
 from ..compile.cache import triton_cache
 from ..compile.call import KernelCall, RefusedCall, from_plain, values_of
+from .kept.recordings import keep_recording, kept_recording, recording_key
 
 WORKER = f"{__package__}.worker"
 TIMEOUT_S = 600.0
@@ -45,8 +49,16 @@ class Recorded:
     calls: tuple[KernelCall | RefusedCall, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenStep:
+    """A step whose file is written for it. Args: text: of the file; function: that runs the step."""
+
+    text: str
+    function: str
+
+
 def record_step(
-    target: str,
+    target: str | WrittenStep,
     device: Device,
     device_text: str,
     *,
@@ -58,8 +70,10 @@ def record_step(
 ) -> Recorded:
     """Record what a function of a user's file launches; what it prints reaches stderr once it has ended.
 
+    What was recorded once is kept, and taken while all files that it was made of are as they were.
+
     Args:
-        target: `file.py:function` or `package.module:function`.
+        target: `file.py:function` or `package.module:function`, or a step that is written for this.
         device: that is spoken of; device_text: its name, or path of its file; settings: what-ifs of it, `key=value`.
         mode: `auto`: `torch.compile` is honoured; `eager`: it is not; `compiled`: the whole function is compiled;
             `max-autotune`: and choices are tried.
@@ -77,30 +91,64 @@ def record_step(
         raise CannotCapture(f"option {strange[0]!r}: must be one of {', '.join(OPTIONS)}")
     if given.get("indices", "") not in INDICES:
         raise CannotCapture(f"option indices = {given['indices']!r}: must be 'uniform', or left out")
-    file, colon, function = target.rpartition(":")
-    if not colon or not file or not function.isidentifier():
-        raise CannotCapture(f"{target!r}: must be FILE.py:FUNCTION or MODULE:FUNCTION")
-    is_module = not file.endswith(".py") and all(part.isidentifier() for part in file.split("."))
-    if not Path(file).is_file() and not is_module:
-        raise CannotCapture(f"{file}: no such file")
-    process = Answerer(WORKER, "user's code", (), triton_cache() | QUIET | dict(os.environ))
     job = {
-        "file": file,
-        "function": function,
         "device": device_text or device.name,
         "settings": list(settings),
         "mode": mode,
         "train": train,
         "indices": given.get("indices", ""),
     }
+    with _file_of(target) as (file, function, aside):
+        name = target.text if isinstance(target, WrittenStep) else file
+        key = recording_key(job | {"file": name, "function": function}, device)
+        if kept := kept_recording(key):
+            answer, printed = kept
+            sys.stderr.write(printed)
+            return recorded_of(answer)
+        job |= {"file": file, "function": function, "aside": aside, "asked_ns": time_ns()}
+        return _recorded_anew(job, float(given.get("timeout_s", TIMEOUT_S)), times, key)
+
+
+@contextmanager
+def _file_of(target: str | WrittenStep) -> Iterator[tuple[str, str, list[str]]]:
+    """File or module, function, and folders that are only there meanwhile. Raises: CannotCapture: there is no such."""
+    if isinstance(target, WrittenStep):
+        with TemporaryDirectory(prefix="tilesight-") as folder:
+            written = Path(folder) / "step.py"
+            written.write_text(target.text, encoding="utf-8")
+            yield str(written), target.function, [folder]
+        return
+    file, colon, function = target.rpartition(":")
+    if not colon or not file or not function.isidentifier():
+        raise CannotCapture(f"{target!r}: must be FILE.py:FUNCTION or MODULE:FUNCTION")
+    is_module = not file.endswith(".py") and all(part.isidentifier() for part in file.split("."))
+    if not Path(file).is_file() and not is_module:
+        raise CannotCapture(f"{file}: no such file")
+    yield file, function, []
+
+
+def _recorded_anew(job: Mapping[str, Any], limit_s: float, times: Times | None, key: str) -> Recorded:
+    """Have a process record a step; it is kept under its key if it ran to its end, and nobody was asked in vain."""
+    process = Answerer(WORKER, "user's code", (), triton_cache() | QUIET | dict(os.environ))
+    replies: list[dict[str, Any]] = []
+
+    def reply(question: Mapping[str, Any]) -> dict[str, Any]:
+        replies.append(reply_to(question, times))
+        return replies[-1]
+
     try:
-        answer = process.ask(job, float(given.get("timeout_s", TIMEOUT_S)), lambda question: reply_to(question, times))
+        answer = process.ask(job, limit_s, reply)
     except Died as death:
-        raise UserCodeFailed(f"{target}: {death}") from None
+        raise UserCodeFailed(f"{job['file']}:{job['function']}: {death}") from None
     finally:
         sys.stderr.write(process.said)
         process.stop()
-    return recorded_of(answer)
+    recorded = recorded_of(answer)
+    witnesses = answer.pop("witnesses")
+    known = all(time_s is not None for made in replies for time_s in made["times_s"])
+    if witnesses is not None and known and not recorded.step.ended:
+        keep_recording(key, answer, witnesses, process.said)
+    return recorded
 
 
 def reply_to(question: Mapping[str, Any], times: Times | None) -> dict[str, Any]:

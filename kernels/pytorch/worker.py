@@ -8,7 +8,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from ..capture.recorded import Capture
 from ..capture.recording import needs_arguments
 from ..capture.user_function import Unusable, located, module_of, raised_by, user_function
 from ..compile.call import ValueTexts, to_plain
+from .kept.opened import Opened
 from .recorder import DependsOnData
 from .step import Session, recording
 
@@ -31,13 +32,16 @@ def answer(job: dict[str, Any], ask: Ask) -> dict[str, Any]:
     """Record a step.
 
     Args:
-        job: file, function, device, settings (what-ifs of it, `key=value`), mode, train, indices.
+        job: file, function, device, settings (what-ifs of it, `key=value`), mode, train, indices; asked_ns: when that
+            was [ns]; aside: folders whose files do not count among what the step is made of.
         ask: told `calls` and their `values`, as below, it tells `times_s` of these: None where nobody knows.
 
     Returns:
         step: `RecordedStep` in plain values; calls: launches as `call.to_plain` has them, beside `values` that they
-        share. Or `unusable`: what is wrong with what was asked for, or `raised`: what the user's code raised; one line.
+        share; witnesses: files that the step is made of, None: nobody knows. Or `unusable`: what is wrong with what was
+        asked for, or `raised`: what the user's code raised; one line.
     """
+    opened = Opened(job["asked_ns"], job["aside"])
     device = override(load_device(job["device"]), list(job["settings"]))
     path = Path(job["file"])
     logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # what is raised is told
@@ -45,12 +49,14 @@ def answer(job: dict[str, Any], ask: Ask) -> dict[str, Any]:
         path = located(job["file"])
     except Unusable as error:
         return {"unusable": str(error)}
-    return answered(
+    made = answered(
         lambda: recording(device, job["mode"], job["train"], job["indices"], times=times_of(device, ask)),
         lambda session: _run(session, path, job["function"]),
         device,
         path,
     )
+    witnesses = opened.witnesses()
+    return made | {"witnesses": None if witnesses is None else [asdict(witness) for witness in witnesses]}
 
 
 def answered(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 APPLICATION = 0x54494C45
 """Of SQLite's header: the file is ours (`TILE`)."""
-LAYOUT = 3
+LAYOUT = 4
 """Version of the tables."""
 BUSY_S = 60.0
 """What a writer waits for others [s]."""
@@ -19,6 +19,10 @@ CREATE TABLE IF NOT EXISTS predictions (
 WORKS = """
 CREATE TABLE IF NOT EXISTS works (
     key TEXT PRIMARY KEY, model TEXT NOT NULL, used_day INTEGER NOT NULL, work BLOB NOT NULL
+)"""
+RECORDINGS = """
+CREATE TABLE IF NOT EXISTS recordings (
+    key TEXT PRIMARY KEY, model TEXT NOT NULL, used_day INTEGER NOT NULL, recording BLOB NOT NULL
 )"""
 
 
@@ -46,6 +50,7 @@ def connected(path: Path) -> sqlite3.Connection:
             if _marks(database) == (0, 0) and not database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
                 database.execute(PREDICTIONS)
                 database.execute(WORKS)
+                database.execute(RECORDINGS)
                 database.execute(f"PRAGMA application_id = {APPLICATION}")
                 database.execute(f"PRAGMA user_version = {LAYOUT}")
             database.execute("COMMIT")

@@ -1,9 +1,10 @@
-"""Predictions, and static works of launches, in one SQLite file that several processes may share.
+"""Predictions, static works of launches and recorded steps, in one SQLite file that several processes may share.
 
 They are written as they come; the file is whole whenever a process is killed.
 
 The file of `--store` is the user's; without one they lie beside the compiler's answers, and `TILESIGHT_PREDICTIONS=off`
-keeps none. An answer is never changed: whoever answers the same question first writes it. In the file that nobody named
+keeps none. An answer is never changed: whoever answers the same question first writes it; a recorded step, which files
+of the user decide, too, takes the place of the one before. In the file that nobody named
 the answers of several versions of this program lie side by side; those that were not asked for longest go first.
 """
 
@@ -26,8 +27,8 @@ from .database import LAYOUT, Unusable, connected, transaction
 from .folder import cache_folder
 from .keys import model
 
-MOST_KEPT = 200_000
-"""Rows of each table in the file that nobody named."""
+MOST_KEPT = {"predictions": 200_000, "works": 200_000, "recordings": 200}
+"""Rows of each table in the file that nobody named; a recording takes 0.1 to 1 MB."""
 DAY_S = 86_400
 VARIABLE = "TILESIGHT_PREDICTIONS"
 """A file, or `off`."""
@@ -91,6 +92,14 @@ class Store:
         if work is not None:
             self._insert("works", [(key, model(), today(), msgspec.msgpack.encode(work))])
 
+    def recordings(self, keys: Iterable[str], kind: type[Answer]) -> dict[str, Answer]:
+        """Recorded steps that are kept, by key of the question."""
+        return self._looked_up("recordings", "recording", keys, kind)
+
+    def put_recording(self, key: str, recording: Any) -> None:
+        """Keep a recorded step in the place of the one before."""
+        self._insert("recordings", [(key, model(), today(), msgspec.msgpack.encode(recording))], "REPLACE")
+
     def check(self) -> None:
         """See that the file can be used. Raises: Unusable: it is no such file, or of another version of the program."""
         if not self.path.exists():
@@ -119,14 +128,15 @@ class Store:
             return answers
         return {}
 
-    def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    def _insert(self, table: str, rows: Sequence[tuple[Any, ...]], others: str = "IGNORE") -> None:
+        """Args: others: what becomes of a row that has the key of another: `IGNORE`, or `REPLACE` the other."""
         if not rows:
             return
         with self._may_fail():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(connected(self.path)) as database, transaction(database):
                 values = ", ".join("?" * len(rows[0]))
-                database.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({values})", rows)
+                database.executemany(f"INSERT OR {others} INTO {table} VALUES ({values})", rows)
                 if self.usual:
                     _forget_oldest(database, table)
 
@@ -181,7 +191,7 @@ def today() -> int:
 def _forget_oldest(database: sqlite3.Connection, table: str) -> None:
     """Drop the rows beyond the limit that were not asked for longest."""
     ((most,),) = database.execute(f"SELECT MAX(rowid) - MIN(rowid) + 1 FROM {table}")  # needs no look at every row
-    if most > MOST_KEPT:
+    if most > MOST_KEPT[table]:
         ((count,),) = database.execute(f"SELECT COUNT(*) FROM {table}")
         oldest = f"SELECT rowid FROM {table} ORDER BY used_day, rowid LIMIT MAX(0, ?)"
-        database.execute(f"DELETE FROM {table} WHERE rowid IN ({oldest})", (count - MOST_KEPT,))
+        database.execute(f"DELETE FROM {table} WHERE rowid IN ({oldest})", (count - MOST_KEPT[table],))

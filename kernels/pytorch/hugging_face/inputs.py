@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from .model import MadeModel, Shape
+from .file import Shape
+from .model import MadeModel
 
 IMAGES, SOUND, WAVES, IDS = "pixel_values", "input_features", "input_values", "input_ids"
 FRAMES_PER_PLACE = 2

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ...capture.user_function import Unusable
+from .file import Shape
 
 DEPTHS = (
     *("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
@@ -17,22 +18,6 @@ DEPTHS = (
 """Keys that hold numbers of layers."""
 PARTS = ("text_config", "vision_config", "audio_config")
 """Keys that hold configs of parts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What a step is run at.
-
-    Args:
-        batch: sequences or images; tokens: new ones of each, 0: not said; held: of each that its cache holds.
-        layers: of the model, 0: all of the config's; train: whether the loss is asked for.
-    """
-
-    batch: int = 1
-    tokens: int = 0
-    held: int = 0
-    layers: int = 0
-    train: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A Hugging Face config as a file as a user would write it, and what that calls.
+"""What a step of a Hugging Face model calls: the file that `file` writes for it.
 
     forward      as the model is called with what its config says: tokens, images, sound
     decode       one token for each of `batch` sequences, whose caches hold `held` tokens
@@ -7,30 +7,13 @@
 `transformers` makes the model; it is asked for nothing else, and never for the network.
 """
 
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from .file import Shape
 from .inputs import inputs_of, labels_of
-from .model import Shape, made_model
-
-FILE = '''"""A step of a Hugging Face model."""
-from {module} import Shape, model_inputs, run
-
-
-def inputs():
-    return model_inputs({config!r}, {shape!r})
-
-
-def step(model, given):
-    return run(model, given)
-'''
-
-
-def step_file(config: Path, shape: Shape) -> str:
-    """The text of a file whose function `step` runs the model at a shape. Args: config: a `config.json`."""
-    return FILE.format(module=__name__, config=str(config.resolve()), shape=shape)
+from .model import made_model
 
 
 def model_inputs(config: str, shape: Shape) -> tuple[Any, dict[str, Any]]:

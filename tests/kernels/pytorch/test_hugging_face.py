@@ -16,9 +16,9 @@ if missing_package():
 import torch
 from tilesight.kernels.capture.user_function import Unusable
 from tilesight.kernels.pytorch.file import record_step
+from tilesight.kernels.pytorch.hugging_face.file import Shape, written_step
 from tilesight.kernels.pytorch.hugging_face.inputs import inputs_of, labels_of
-from tilesight.kernels.pytorch.hugging_face.model import MadeModel, Shape
-from tilesight.kernels.pytorch.hugging_face.step import step_file
+from tilesight.kernels.pytorch.hugging_face.model import MadeModel
 from tilesight.kernels.pytorch.step import recording
 
 H200 = load_device("h200")
@@ -118,9 +118,7 @@ def test_classes_that_configs_name_are_run(tmp_path: Path, architecture: str, tr
     config.write_text(json.dumps(CONFIGS[architecture] | {"architectures": [architecture]}), encoding="utf-8")
     images = "Image" in architecture
     shape = Shape(batch=2, tokens=0 if images else 32, layers=2, train=train)
-    file = tmp_path / "step.py"
-    file.write_text(step_file(config, shape), encoding="utf-8")
-    step = record_step(f"{file}:step", H200, "h200", train=train).step
+    step = record_step(written_step(config, shape), H200, "h200", train=train).step
     names = [operation.name for operation in step.operations]
     attention = [name for name in names if name.startswith("_scaled_dot_product") and "backward" not in name]
     written_out = names.count("_softmax")

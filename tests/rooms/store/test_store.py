@@ -89,7 +89,7 @@ def test_a_file_of_another_program_stays_as_it_is(tmp_path: Path) -> None:
 def usual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """The file that nobody named, on its first day, with room for three rows."""
     monkeypatch.setenv(module.VARIABLE, str(tmp_path / "usual"))
-    monkeypatch.setattr(module, "MOST_KEPT", 3)
+    monkeypatch.setitem(module.MOST_KEPT, "predictions", 3)
     monkeypatch.setattr(module, "today", lambda: 1)
     store = usual_store()
     assert store

@@ -1,11 +1,9 @@
 """`tilesight profile`: what a step of PyTorch takes on a GPU, kernel by kernel: eager, compiled, in training."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -34,6 +32,7 @@ from ..output import (
 from ..parse import each_once, flag, one_of, option
 
 if TYPE_CHECKING:
+    from ...kernels.pytorch.file import WrittenStep
     from ...profiling import Asked
     from ...simulator.device.device import Device
     from ...simulator.operations.profile import Profile
@@ -161,14 +160,13 @@ def profile(
     errors: list[Exception] = []
     for name, gpu in devices.items():
         try:
-            with _file_of(
-                target, {"--tokens": tokens, "--decode": decode, "--batch": batch, "--layers": layers}, train
-            ) as file:
-                profiles = [_profile(file, target, name, gpu, replace(asked, mode=mode), how) for mode in modes]
+            sizes_given = {"--tokens": tokens, "--decode": decode, "--batch": batch, "--layers": layers}
+            step = _step_of(target, sizes_given, train)
+            profiles = [_profile(step, target, name, gpu, replace(asked, mode=mode), how) for mode in modes]
 
             def run(size: Size, name: str = name, gpu: "Device" = gpu) -> "Profile":
-                with _file_of(target, {"--decode": str(size), "--layers": layers}, train) as file:
-                    return _profile(file, f"{target}, {size}", name, gpu, replace(asked, mode=modes[0]), how)
+                step = _step_of(target, {"--decode": str(size), "--layers": layers}, train)
+                return _profile(step, f"{target}, {size}", name, gpu, replace(asked, mode=modes[0]), how)
 
             padded[name] = buckets_of(sizes, run)
         except (BadInput, Failed) as error:
@@ -221,15 +219,13 @@ def _modes(eager: bool, compile_: bool, compare: bool, mode: str | None) -> list
     return [known[name] for name in each_once("--mode", mode, names)]
 
 
-@contextmanager
-def _file_of(target: str, given: Mapping[str, int | str | None], train: bool) -> Iterator[str]:
+def _step_of(target: str, given: Mapping[str, int | str | None], train: bool) -> "str | WrittenStep":
     """The function to run: of a config a file that is written for it. Raises: BadInput: an option does not fit."""
     wanted = {name: value for name, value in given.items() if value is not None}
     if not target.startswith(HUGGING_FACE):
         for name, value in wanted.items():
             raise BadInput(f"{name} {value}: is for hf:config.json; a function makes its own inputs")
-        yield target
-        return
+        return target
     config = Path(target.removeprefix(HUGGING_FACE))
     if not config.is_file():
         raise BadInput(f"{target}: no such file: must be the config.json of a model, e.g. hf:llama/config.json")
@@ -247,8 +243,7 @@ def _file_of(target: str, given: Mapping[str, int | str | None], train: bool) ->
         raise BadInput(f"--decode {decode!r}: must be sequences x tokens that each holds, e.g. 32x8192")
     if decode and train:
         raise BadInput(f"--train: not with --decode {decode}; --tokens has a forward pass to train on")
-    from ...kernels.pytorch.hugging_face.model import Shape
-    from ...kernels.pytorch.hugging_face.step import step_file
+    from ...kernels.pytorch.hugging_face.file import Shape, written_step
 
     layers = int(wanted.get("--layers", 0))
     if decode:
@@ -256,17 +251,16 @@ def _file_of(target: str, given: Mapping[str, int | str | None], train: bool) ->
     else:
         batch, tokens = int(wanted.get("--batch", 1)), int(wanted.get("--tokens", 0))
         shape = Shape(batch=batch, tokens=tokens, layers=layers, train=train)
-    with TemporaryDirectory(prefix="tilesight-") as folder:
-        file = Path(folder) / "step.py"
-        file.write_text(step_file(config, shape), encoding="utf-8")
-        yield f"{file}:step"
+    return written_step(config, shape)
 
 
-def _profile(file: str, target: str, name: str, device: "Device", asked: "Asked", how: Any) -> "Profile":
+def _profile(
+    step: "str | WrittenStep", target: str, name: str, device: "Device", asked: "Asked", how: Any
+) -> "Profile":
     """One step on one device.
 
     Args:
-        file: function to run; target: what the user calls it.
+        step: to run; target: what the user calls it.
 
     Raises:
         BadInput, Failed: the function cannot be recorded.
@@ -275,7 +269,7 @@ def _profile(file: str, target: str, name: str, device: "Device", asked: "Asked"
 
     with stages() as tell, users_code():
         tell(f"{target}: step")
-        recorded = profiling.recorded(file, device, name, asked, how)
+        recorded = profiling.recorded(step, device, name, asked, how)
     announce_compiler()
     with progress("kernels") as tick, bad_input():
         return profiling.profiled(recorded, device, name, asked, replace(how, progress=tick), subject=target)
