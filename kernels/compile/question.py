@@ -39,7 +39,8 @@ def _plain(call: KernelCall) -> Mapping[str, Any]:
                 storage.size_bytes,
                 storage.name,
                 storage.whole,
-                storage.origin,
+                # Nobody is told where values come from that are known, or that no address depends on.
+                storage.origin if storage.whole and storage.values is None else "",
                 None if storage.values is None else sha256(storage.values).hexdigest(),
             ]
             for storage in call.storages

@@ -59,20 +59,24 @@ QUESTIONS = {
 def main() -> None:
     """Ask one question after the other, and print what each took."""
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
-    # Workers whose parent ends first become children of this process, which counts them.
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans()
     with TemporaryDirectory() as folder:
         Path(folder, "gemm.py").write_text(KERNEL, encoding="utf-8")
         Path(folder, "other.txt").write_text("M=8192, N=2048, K=4096\n", encoding="utf-8")
         caches = {name: str(Path(folder, name)) for name in ("TILESIGHT_CACHE_DIR", "TRITON_CACHE_DIR")}
         for name, options in QUESTIONS.items():
             command = [sys.executable, "-m", "tilesight", "tune", "gemm.py:run", "--device", "h100", *options]
-            before, begun = _cpu_s(), time.monotonic()
+            before, begun = cpu_s(), time.monotonic()
             subprocess.run(command, cwd=folder, env=os.environ | caches, check=True, capture_output=True)
-            print(f"{name:30} {time.monotonic() - begun:6.1f} s  {_cpu_s() - before:6.1f} CPU s", flush=True)
+            print(f"{name:30} {time.monotonic() - begun:6.1f} s  {cpu_s() - before:6.1f} CPU s", flush=True)
 
 
-def _cpu_s() -> float:
+def adopt_orphans() -> None:
+    """Workers whose parent ends first become children of this process, which counts them."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def cpu_s() -> float:
     """CPU time of all processes that were started, which have ended [s]."""
     with suppress(ChildProcessError):
         while True:

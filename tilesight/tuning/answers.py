@@ -1,6 +1,6 @@
 """Predictions and static works of many single launches: from a store, else by an executor, kept as they come."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,6 +20,8 @@ from .workers import Answer, Job, TargetDevice, worked
 if TYPE_CHECKING:
     from ..kernels.compile.call import KernelCall
 
+FEW = 4
+"""Launches that are predicted by this process even where others may help: these take longer to start."""
 L2 = "cold"
 """Each configuration is looked at by itself, as the autotuner measures it."""
 TOGETHER = 8
@@ -128,7 +130,7 @@ def _answered(
     answers = dict(known(dict.fromkeys(keys))) if known else {}
     report(sum(key in answers for key in keys), len(keys))
     waiting = {key: call for key, call in zip(keys, alone, strict=True) if key not in answers}
-    processes = workers or cores()
+    processes = 1 if executor is None and _are_few(waiting.values()) else workers or cores()
     jobs = [
         Job(keys=part, calls=tuple(waiting[key] for key in part), target=target)
         for part in in_jobs(_by_code(waiting), together, processes if executor is None else 1)
@@ -140,6 +142,12 @@ def _answered(
             answers[key] = answered
         report(sum(key in answers for key in keys), len(keys))
     return [answers[key] for key in keys]
+
+
+def _are_few(calls: "Collection[KernelCall]") -> bool:
+    """Whether launches are soon predicted: addresses that depend on values take long, and how long nobody knows."""
+    with_values = any(storage.values is not None for call in calls for storage in call.storages)
+    return len(calls) <= FEW and not with_values
 
 
 def answer(job: Job) -> tuple[KernelsPrediction, ...]:
