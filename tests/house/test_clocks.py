@@ -15,6 +15,7 @@ REASONS = {
     "support/fake/answerer.py": "hangs when it is told to",
     "support/fake/ncu.py": "hangs when it is told to",
     "benchmarks/bench_predict.py": "measures time",
+    "benchmarks/bench_profile.py": "measures time",
     "benchmarks/bench_simulate.py": "measures time",
     "benchmarks/bench_sm.py": "measures time",
     "benchmarks/bench_tune.py": "measures time",

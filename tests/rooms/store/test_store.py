@@ -46,6 +46,14 @@ def test_static_works_lie_beside(tmp_path: Path) -> None:
     assert store.get_works(["a", "b"]) == {"a": work} and store.get(["a"]) == {}
 
 
+def test_a_recording_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    """Files of the user decide on it, which are no part of the key."""
+    store = Store(tmp_path / "kept")
+    for recording in (b"old", b"new"):
+        store.put_recording("a", recording)
+    assert store.recordings(["a", "b"], bytes) == {"a": b"new"} and store.get(["a"]) == {}
+
+
 def test_many_write_at_the_same_time_and_nothing_is_lost(tmp_path: Path) -> None:
     """Eight threads, each with connections of its own; the file is made by whoever is first."""
     store = Store(tmp_path / "kept")

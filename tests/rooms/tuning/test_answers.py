@@ -39,6 +39,12 @@ def test_each_launch_has_its_answer_with_its_own_label() -> None:
     assert [row.label for row in rows] == [f"BLOCK: {number}" for number in [*range(12), 0]]
 
 
+def test_few_launches_are_predicted_by_this_process() -> None:
+    """Others, which would not know the answers that are made here, take longer to start."""
+    few = CALLS[: answers.FEW]
+    assert predict_all(few, TARGET, store=None, workers=8) == predict_all(few, TARGET, store=None, workers=1)
+
+
 @pytest.mark.parametrize("threads, together", [(1, 1), (3, 2), (8, 5)])
 def test_the_answer_does_not_depend_on_who_works(threads: int, together: int) -> None:
     """Any number of workers, any size of a job."""
