@@ -36,8 +36,8 @@ TILES = {
     128: ((64, 64, 4, 2), (64, 64, 4, 3), (64, 128, 4, 2), (128, 64, 8, 2), (128, 64, 8, 3), (128, 128, 8, 2)),
 }
 """Head dimension -> block_m, block_n, num_warps, num_stages to try."""
-SPECIALISED = {64: ((128, 128, 4, 2),), 128: ((128, 128, 4, 2), (128, 64, 4, 3))}
-"""The same, with specialised warps."""
+SPECIALISED = {64: ((128, 128, 4, 2),), 128: ((128, 128, 4, 2), (128, 64, 4, 2))}
+"""The same, with specialised warps, which take two stages at most."""
 ORDERS = {False: ("m-fast",), True: ("longest-first", "m-reversed")}
 FINALISTS, TURNS = 4, 5
 PRODUCT_TILES = ((128, 64, 4, 4), (256, 64, 8, 4), (128, 128, 4, 3), (128, 128, 8, 3), (128, 64, 8, 3), (128, 64, 4, 3))
