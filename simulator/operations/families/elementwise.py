@@ -91,6 +91,7 @@ def iterate(
     further = FURTHER_INDEX * max(len(shape) - 2, 0) * max(len(tensors) - 1, 0)
     further += CAST if cast and len(tensors) > 1 else 0.0
     work = 2 if output.item_bytes >= 4 else 4
+    moved, again = scattered_bytes(shape, (output, *tensors), strides, work, gpu)
     lines = scattered_lines(elements, (output, *tensors), strides)
     return gpu.kernel(
         "elementwise",
@@ -99,30 +100,35 @@ def iterate(
         instructions=(INDEXED + further) * elements + lines * gpu.device.issue_per_cycle * LANES,
         ctas=elements / (work * THREADS),
         chain=2 * work,
-        l2_s=scattered_s(shape, (output, *tensors), strides, work, gpu),
+        l2_s=moved / gpu.device.l2_bytes_per_s,
+        read_again=again,
         overlap=SERIAL,
     )
 
 
-def scattered_s(
+def scattered_bytes(
     shape: Sequence[int], operands: Sequence[Operand], strides: Sequence[Sequence[int]], work: int, gpu: Gpu
-) -> float:
-    """Time of L2 for sectors that lanes of a warp do not share: neighbours lie a stride apart [s].
+) -> tuple[float, float]:
+    """What sectors cost that lanes of a warp do not share, as neighbours lie a stride apart: of L2, of HBM again [B].
 
-    A CTA asks once for a sector whose next element it comes to within its own elements.
+    A CTA asks once for a sector whose next element it comes to within its own elements. Where all sectors that are
+    touched until then overflow L2, HBM sends it anew.
 
     Args:
-        shape, strides: of `coalesced`; work: elements that a thread takes.
+        shape, strides: of `coalesced`; operands: the output first; work: elements that a thread takes.
     """
-    moved_s, elements = 0.0, prod(shape)
-    for operand, run in zip(operands, strides, strict=True):
+    moved = again = 0.0
+    elements, sector = prod(shape), gpu.device.sector_bytes
+    for number, (operand, run) in enumerate(zip(operands, strides, strict=True)):
         step = run[0] * operand.item_bytes if run else 0
         if step > operand.item_bytes:
             apart = prod(shape[: run.index(1)]) if 1 in run else elements
-            used = min(max(work * THREADS / apart, 1.0), gpu.device.sector_bytes / operand.item_bytes)
-            moved = elements * min(gpu.device.sector_bytes, step) / used
-            moved_s += moved / gpu.device.l2_bytes_per_s
-    return moved_s
+            used = min(max(work * THREADS / apart, 1.0), sector / operand.item_bytes)
+            asked = elements * min(sector, step) / used
+            moved += asked
+            if number and 1 in run and apart * min(sector, step) > gpu.cache.capacity_bytes:
+                again += max(asked - operand.bytes, 0.0)
+    return moved, again
 
 
 def scattered_lines(elements: int, operands: Sequence[Operand], strides: Sequence[Sequence[int]]) -> float:

@@ -55,10 +55,12 @@ class Combining:
 
 
 SUM, MEAN = Combining(step=0.75), Combining(step=1.3)
-LARGEST = Combining(step=1.5, instructions=10.0, outer=10.0)
-SPREAD = Combining(step=1.3, partial=12.0, instructions=WELFORD, outer=24.0, item_bytes=16)
-"""Sums; means and norms; maxima; variances (Welford's, which divides whenever partial ones meet). Kind: fitted, rows of
-4,096 elements (`step`), and sums, maxima and deviations over 2,048 to 65,536 rows (the rest) on one H100."""
+LARGEST = Combining(step=1.3, outer=10.0)
+PLACED = Combining(step=1.5, instructions=10.0, outer=10.0, item_bytes=16)
+SPREAD = Combining(step=1.3, partial=12.0, instructions=WELFORD, outer=28.0, item_bytes=16)
+"""Sums; means and norms; maxima; these with their places; variances (Welford's, which divides whenever partial ones
+meet). Kind: fitted, rows of 4,096 elements (`step`), and sums, maxima and deviations over 2,048 to 65,536 rows (the
+rest) on one H100."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,9 @@ def combining_of(name: str) -> Combining:
     """How an operation of this name combines values."""
     if name.startswith(("std", "var")):
         return SPREAD
-    if name.startswith(("am", "arg", "max", "min")):
+    if name.startswith(("arg", "max", "min")):
+        return PLACED
+    if name.startswith("am"):
         return LARGEST
     return SUM if "sum" in name else MEAN
 
