@@ -35,7 +35,7 @@ def flash_decode_kernel(
     _split(
         q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sinks_ptr, q_ptr, seqlen_q, seqlen_k, scale_log2, v_scale, softcap,
         head_dim, padded_dim, kv_heads, head_group, tile_rows, block_n, causal, window, whole_n,
-        p_log2, 0, quantised, merged, tiled,
+        p_log2, 0, quantised, merged, tiled, tl.num_programs(0), False,
     )  # fmt: skip
 
 
@@ -46,16 +46,26 @@ def flash_decode_cache_kernel(
     head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr, head_group: tl.constexpr,
     tile_rows: tl.constexpr, block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr, whole_n: tl.constexpr,
     p_log2: tl.constexpr, page: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr, tiled: tl.constexpr,
+    own_splits: tl.constexpr,
 ):  # fmt: skip
     """The same of sequences in a cache: TABLE (B, width) has the keys of each, and then its pages.
 
     In pages K and V are (pages, page, G, D); without pages (page = 0) as above, N of the longest sequence.
+    With own_splits each sequence's splits stand before its keys, and CTAs beyond them leave.
     """
     sequence_ptr = table_ptr + (tl.program_id(1) // kv_heads) * table_width
+    own = tl.num_programs(0)
+    if own_splits:
+        own = tl.load(sequence_ptr)
+        sequence_ptr += 1
+        if tiled:
+            own *= tl.cdiv(head_group * seqlen_q, tile_rows)
+        if tl.program_id(0) >= own:
+            return
     _split(
         q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sinks_ptr, sequence_ptr, seqlen_q, seqlen_k, scale_log2, v_scale, softcap,
         head_dim, padded_dim, kv_heads, head_group, tile_rows, block_n, causal, window, whole_n,
-        p_log2, page, quantised, merged, tiled, True,
+        p_log2, page, quantised, merged, tiled, own, True,
     )  # fmt: skip
 
 
@@ -65,9 +75,13 @@ def _split(
     head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr, head_group: tl.constexpr,
     tile_rows: tl.constexpr, block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr, whole_n: tl.constexpr,
     p_log2: tl.constexpr, page: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr, tiled: tl.constexpr,
-    cached: tl.constexpr = False,
+    own, cached: tl.constexpr,
 ):  # fmt: skip
-    """Both. Args: sequence_ptr: row of the table; most_keys: of any sequence; tiled: whether CTAs share rows."""
+    """Both.
+
+    Args: sequence_ptr: row of the table; most_keys: of any sequence; tiled: whether CTAs share rows; own: CTAs of this
+    sequence and KV head.
+    """
     split, splits, kv_slab = tl.program_id(0), tl.num_programs(0), tl.program_id(1)
     if cached:
         seqlen_k = tl.load(sequence_ptr)
@@ -77,7 +91,7 @@ def _split(
     if tiled:
         tiles = tl.cdiv(head_group * seqlen_q, tile_rows)
         first_row = split % tiles * tile_rows
-        split, splits, rows = split // tiles, splits // tiles, first_row + rows
+        split, splits, own, rows = split // tiles, splits // tiles, own // tiles, first_row + rows
     inside = rows < head_group * seqlen_q
     query = rows // head_group
     row = (kv_slab.to(tl.int64) * head_group + rows % head_group) * seqlen_q + query
@@ -99,8 +113,8 @@ def _split(
             start = tl.maximum(fewest - window, 0) // block_n
             full = tl.minimum(tl.cdiv(tl.maximum(most - window, 0), block_n), end)
             torn = tl.maximum(torn, full)
-    first = start + (end - start) * split // splits
-    last = start + (end - start) * (split + 1) // splits
+    first = start + (end - start) * split // own
+    last = start + (end - start) * (split + 1) // own
 
     last_key = query + (seqlen_k - seqlen_q)
     acc = tl.zeros((tile_rows, padded_dim), tl.float32)

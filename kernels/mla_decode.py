@@ -33,7 +33,7 @@ def mla_decode_kernel(
     """
     _split(
         q_ptr, c_ptr, o_ptr, lse_ptr, q_ptr, seqlen_q, seqlen_k, scale_log2, heads, latent_dim, rope_dim, tile_rows,
-        block_n, causal, whole_m, whole_n, 0, merged,
+        block_n, causal, whole_m, whole_n, 0, merged, tl.num_programs(1), False,
     )  # fmt: skip
 
 
@@ -42,16 +42,23 @@ def mla_decode_cache_kernel(
     q_ptr, c_ptr, table_ptr, o_ptr, lse_ptr, seqlen_q, seqlen_k, table_width, scale_log2,
     heads: tl.constexpr, latent_dim: tl.constexpr, rope_dim: tl.constexpr, tile_rows: tl.constexpr,
     block_n: tl.constexpr, causal: tl.constexpr, whole_m: tl.constexpr, whole_n: tl.constexpr, page: tl.constexpr,
-    merged: tl.constexpr,
+    merged: tl.constexpr, own_splits: tl.constexpr,
 ):  # fmt: skip
     """The same of sequences in a cache: TABLE (B, width) has the keys of each, and then its pages.
 
     In pages C is (pages, page, L + R); without pages (page = 0) as above, N of the longest sequence.
+    With own_splits each sequence's splits stand before its keys, and CTAs beyond them leave.
     """
     sequence_ptr = table_ptr + tl.program_id(2) * table_width
+    own = tl.num_programs(1)
+    if own_splits:
+        own = tl.load(sequence_ptr)
+        sequence_ptr += 1
+        if tl.program_id(1) >= own:
+            return
     _split(
         q_ptr, c_ptr, o_ptr, lse_ptr, sequence_ptr, seqlen_q, seqlen_k, scale_log2, heads, latent_dim, rope_dim,
-        tile_rows, block_n, causal, whole_m, whole_n, page, merged, True,
+        tile_rows, block_n, causal, whole_m, whole_n, page, merged, own, True,
     )  # fmt: skip
 
 
@@ -60,9 +67,9 @@ def _split(
     q_ptr, c_ptr, o_ptr, lse_ptr, sequence_ptr, seqlen_q, most_keys, scale_log2,
     heads: tl.constexpr, latent_dim: tl.constexpr, rope_dim: tl.constexpr, tile_rows: tl.constexpr,
     block_n: tl.constexpr, causal: tl.constexpr, whole_m: tl.constexpr, whole_n: tl.constexpr, page: tl.constexpr,
-    merged: tl.constexpr, cached: tl.constexpr = False,
+    merged: tl.constexpr, own, cached: tl.constexpr,
 ):  # fmt: skip
-    """Both. Args: sequence_ptr: row of the table, where there is one; most_keys: of any sequence."""
+    """Both. Args: sequence_ptr: row of the table, where there is one; most_keys: of any sequence; own: its splits."""
     split, splits, sequence = tl.program_id(1), tl.num_programs(1), tl.program_id(2).to(tl.int64)
     if cached:
         seqlen_k = tl.load(sequence_ptr)
@@ -85,7 +92,7 @@ def _split(
     torn, end = seqlen_k // block_n, tl.cdiv(seqlen_k, block_n)
     if causal:
         torn = tl.maximum(seqlen_k - seqlen_q + 1, 0) // block_n
-    first, last = end * split // splits, end * (split + 1) // splits
+    first, last = end * split // own, end * (split + 1) // own
     last_key = query + (seqlen_k - seqlen_q)
     acc = tl.zeros((tile_rows, latent_dim), tl.float32)
     row_sum = tl.zeros((tile_rows,), tl.float32)

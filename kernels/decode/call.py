@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+import numpy as np
 import torch
 
 from ...simulator.device.device import Device
@@ -56,7 +57,17 @@ def decoded(
     """
     q = tensors["Q"]
     first, *merge = launches_for(schedule, problem, config, device, q)
+    if first.constants.get("own_splits"):
+        declared = first.program.tensor("TABLE")
+        counts = np.frombuffer(declared.values or b"", np.int32).reshape(declared.rows, -1)[:, :1]
+        tensors["TABLE"] = torch.cat([torch.tensor(counts, device=q.device), tensors["TABLE"]], 1)
     width = {"table_width": tensors["TABLE"].shape[1]} if "TABLE" in tensors else {}
-    first = replace(first, arguments=frozen(**{**first.arguments, **arguments, **width}))
-    run_all((first, *merge), problem, twins, tensors)
+    first = replace(first, arguments=frozen(**{**first.arguments, **arguments}))
+    launches = [
+        replace(launch, arguments=frozen(**{**launch.arguments, **width}))
+        if "table_width" in launch.arguments
+        else launch
+        for launch in (first, *merge)
+    ]
+    run_all(launches, problem, twins, tensors)
     return tensors["O"].view(*q.shape[:3], -1), tensors["LSE"].view(q.shape[:3])

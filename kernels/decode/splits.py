@@ -33,15 +33,21 @@ def tile_place(
 
 @triton.jit
 def flash_decode_merge_kernel(
-    o_parts_ptr, lse_parts_ptr, o_ptr, lse_ptr, seqlen_q, splits,
+    o_parts_ptr, lse_parts_ptr, o_ptr, lse_ptr, table_ptr, seqlen_q, splits, heads, table_width,
     head_dim: tl.constexpr, padded_dim: tl.constexpr, head_group: tl.constexpr, padded_splits: tl.constexpr,
 ):  # fmt: skip
-    """O and LSE of a query of a head: the splits' outputs, weighted by 2^LSE. Shapes: as of the kernel above."""
+    """O and LSE of a query of a head: the splits' outputs, weighted by 2^LSE. Shapes: as of the kernel above.
+
+    Args: table_ptr: of sequences that have splits of their own, heads: of a sequence; None where all have as many.
+    """
     query, slab = tl.program_id(0), tl.program_id(1)
     row = query * head_group + slab % head_group
     parts, dims = tl.arange(0, padded_splits), tl.arange(0, padded_dim)
     place = ((slab // head_group).to(tl.int64) * splits + parts) * (head_group * seqlen_q) + row
-    inside = parts < splits
+    if table_ptr is not None:
+        inside = parts < tl.load(table_ptr + slab // heads * table_width)
+    else:
+        inside = parts < splits
     lse = tl.load(lse_parts_ptr + place, mask=inside, other=float("-inf"))
     inside_tile = inside[:, None] & (dims < head_dim)[None, :]
     o = tl.load(o_parts_ptr + place[:, None] * head_dim + dims[None, :], mask=inside_tile, other=0.0)

@@ -20,8 +20,7 @@ def rule_notes(
     schedule, prediction = find_schedule(best.schedule), best.prediction
     if prediction is None:
         return ()
-    ctas_per_sm = prediction.launches[0].ctas_per_sm
-    chosen = schedule.rules(schedule.problem.of(problem), best.config, device, ctas_per_sm)
+    chosen = schedule.rules(schedule.problem.of(problem), best.config, device)
     configs = {config for options in chosen.values() if (config := best.config.but(**options)) != best.config}
     others = [replace(best, config=config, prediction=None, resources=None) for config in configs]
     outcomes = {best.config: best} | dict(zip(configs, tried(others), strict=True))

@@ -46,8 +46,8 @@ class Schedule:
             fused kernel); empty where it has no such kernels, or another schedule is nearer to them.
         color: in pictures, as `#rrggbb`; one of a palette where empty.
         coverage: which points `validate` measures of it.
-        rules: of other programs, by name -> the options that each would choose. Called with problem, configuration,
-            device, and the CTAs that an SM holds of the first launch.
+        rules: of other programs, by name -> the options that each would choose. Called with problem, configuration
+            and device.
         outlined: whether its launches are outlines (`launch.outline`), predicted only where they are compiled.
     """
 
@@ -67,7 +67,7 @@ class Schedule:
     color: str = ""
     coverage: Coverage = USUAL_COVERAGE
     outlined: bool = False
-    rules: Callable[[Any, Config, Device, int], Mapping[str, Mapping[str, Value]]] = lambda *asked: {}
+    rules: Callable[[Any, Config, Device], Mapping[str, Mapping[str, Value]]] = lambda *asked: {}
 
     def __post_init__(self) -> None:
         build = self.launches
@@ -88,13 +88,21 @@ class Schedule:
         return Config(**{name: option.default for name, option in self.options.items()})
 
     def completed(self, named: Mapping[str, Any], problem: Problem, device: Device) -> Config:
-        """What the user names, and the defaults that suit the rest, where they go with it. Args: problem: it solves it.
+        """What the user names, and defaults that suit the rest, without one that does not go with it, or without all.
+
+        Args:
+            problem: it solves it.
 
         Raises:
             ValueError: as `asked`.
         """
-        suited = self.asked(**dict(self.suited(self.problem.of(problem), device)) | dict(named))
-        return suited if self.conflict(suited) is None else self.asked(**named)
+        suited = dict(self.suited(self.problem.of(problem), device))
+        for left_out in ("", *suited):
+            kept = {name: value for name, value in suited.items() if name != left_out}
+            config = self.asked(**kept | dict(named))
+            if self.conflict(config) is None:
+                return config
+        return self.asked(**named)
 
     @property
     def space(self) -> dict[str, tuple[Value, ...]]:

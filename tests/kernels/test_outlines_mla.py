@@ -111,4 +111,4 @@ def test_explore_says_what_the_rules_of_two_engines_cost() -> None:
     )
     assert explored.ranked[0].config.splits == 64
     (note,) = (note for note in explored.notes if note.startswith("by the rules of other programs"))
-    assert "vLLM Triton MLA splits 16 (" in note and "SGLang Triton splits 8 (" in note
+    assert "vLLM Triton splits 16 (" in note and "SGLang Triton splits 8 (" in note

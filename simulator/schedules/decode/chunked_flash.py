@@ -34,12 +34,13 @@ from ..contract import Schedule
 from ..coverage import Coverage, listed
 from ..options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, tiled
 from ..tiles import suited_to_wide_heads
-from .flash_decode import MOST_ROWS, SPLITS, split_launches
+from .flash_decode import MOST_ROWS, split_launches
+from .rules import SPLIT_RULE, SPLITS, by_rules, conflict
 
 
 def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
     """Tiles of splits, and their merge where there are several splits."""
-    return split_launches(problem, config, config.block_m)
+    return split_launches(problem, config, device, config.block_m)
 
 
 def supports(problem: AttentionProblem) -> str | None:
@@ -70,13 +71,16 @@ SCHEDULE = Schedule(
         tiled(BLOCK_M, MOST_ROWS, 64, 128),
         tiled(BLOCK_N, 64, 32, 64, 128),
         tiled(SPLITS, 1, 1, 2, 4),
+        SPLIT_RULE,
         tiled(NUM_WARPS, 4, 4, 8),
         tiled(NUM_STAGES, 3, 2, 3),
     ),
     launches=launches,
     reads=("causal", "window", "lengths", "page", "page_order", "kv_dtype", "softcap", "sinks"),
     supports=supports,
+    conflict=conflict,
     suited=suited,
+    rules=by_rules,
     color="#882255",
     outlined=True,
     coverage=Coverage(

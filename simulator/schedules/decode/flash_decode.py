@@ -29,7 +29,8 @@ flash_decode_merge:
 
 (Of one split the first launch writes O and LSE, and there is no second. K and V are read once whatever the group: that
 is what packing is for. Keys that a mask hides from all queries are not read. Where sequences differ in length, or lie
-in pages, the first launch is `flash_decode_cache`, which reads TABLE as well: keys of a sequence, and its pages. With
+in pages, the first launch is `flash_decode_cache`, which reads TABLE as well: keys of a sequence, and its pages; before
+them its splits, where a rule gives each sequence its own, of which the merge reads no more parts than there are. With
 sinks it reads SINKS, which the first split begins its rows with, as if they were a key each.)
 
 Source: Dao, Haziza, Massa, Sizov, Flash-Decoding for long-context inference (2023): split keys, merge by LSE;
@@ -41,18 +42,11 @@ from ...integers import cdiv, next_power_of_two
 from ...launch.cache import cache_tensors
 from ...launch.outline import UNKNOWN, outline
 from ...launch.program import Launch, Tensor
-from ...launch.split_rules import (
-    Decode,
-    flash_attention_3_splits,
-    flashinfer_splits,
-    sglang_triton_splits,
-    vllm_triton_splits,
-)
 from ...problems.attention import AttentionProblem
 from ..config import Config
 from ..contract import Schedule, frozen
 from ..coverage import DECODE, Coverage
-from ..options import BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, number, tiled
+from ..options import BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, tiled
 from ..tiles import (
     FP8_P_LOG2,
     LOG2_E,
@@ -63,44 +57,34 @@ from ..tiles import (
     sink_tensors,
     statistic_tensor,
 )
+from .rules import MOST_SPLITS, SPLIT_RULE, SPLITS, by_rules, conflict, splits_of
 
 MOST_ROWS = 128
 """Queries of a KV head, all heads of its group together, that are one tile."""
 LEAST_ROWS = 16
 """Rows of the smallest tile that tensor cores multiply in Triton."""
-MOST_SPLITS = 128
 MERGED_ELEMENTS = 1024
 """Elements of the splits' outputs that a warp of the merging kernel holds."""
-FLASH_ATTENTION_DIM, FLASH_ATTENTION_TILE = 128, (128, 176)
-"""Head dimension, and rows and keys of FlashAttention-3's tile for it without a mask (hopper/tile_size.h); its rule
-counts such tiles, so that it is told of no other head."""
 WIDEST_OF_64_KEYS = 256
 """Elements of a head up to which three stages of K and V of 64 keys fit into shared memory."""
-USUAL_PAGE = 16
-"""Keys of a page where a problem has none: what vLLM takes by default."""
-SPLITS = number(
-    "splits",
-    "CTAs among which the keys of a KV head are split.",
-    range(1, MOST_SPLITS + 1),
-    f"an integer from 1 to {MOST_SPLITS}",
-)
 
 
 def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
     """Splits, and their merge where there are several."""
-    return split_launches(problem, config, max(LEAST_ROWS, next_power_of_two(problem.head_group * problem.seqlen_q)))
+    rows = max(LEAST_ROWS, next_power_of_two(problem.head_group * problem.seqlen_q))
+    return split_launches(problem, config, device, rows)
 
 
-def split_launches(problem: AttentionProblem, config: Config, tile_rows: int) -> tuple[Launch, ...]:
+def split_launches(problem: AttentionProblem, config: Config, device: Device, tile_rows: int) -> tuple[Launch, ...]:
     """The same of any number of queries. Args: tile_rows: of a tile; each tile of each split of a KV head is a CTA."""
-    group, splits = problem.head_group, config.splits
-    check_splits(problem, config)
+    group, counts = problem.head_group, splits_of(problem, config, device)
+    splits, own = max(counts), counts if len(set(counts)) > 1 else ()
     kv_slabs, row_tiles = problem.batch * problem.kv_heads, cdiv(group * problem.seqlen_q, tile_rows)
     dim = padded_head_dim(problem)
     outputs = (query_tensor(problem, "O", "output"), statistic_tensor(problem, "LSE"))
     parts = parts_of(problem, splits, problem.head_dim)
     cached = problem.page > 0 or bool(problem.lengths)
-    inputs = (query_tensor(problem), *cache_tensors(problem))
+    inputs = (query_tensor(problem), *cache_tensors(problem, splits=own))
     sinks = sink_tensors(problem)
     split = Launch(
         name="flash_decode_cache" if cached else "flash_decode",
@@ -124,7 +108,7 @@ def split_launches(problem: AttentionProblem, config: Config, tile_rows: int) ->
             p_log2=FP8_P_LOG2 if problem.dtype == "fp8" else 0,
             quantised=bool(problem.kv_dtype),
             merged=splits > 1,
-            **({"page": problem.page} if cached else {}),
+            **({"page": problem.page, "own_splits": bool(own)} if cached else {}),
         ),
         arguments=frozen(
             seqlen_q=problem.seqlen_q,
@@ -137,17 +121,7 @@ def split_launches(problem: AttentionProblem, config: Config, tile_rows: int) ->
     )
     if splits == 1:
         return (split,)
-    return split, merge_of(problem, splits, parts, outputs)
-
-
-def check_splits(problem: AttentionProblem, config: Config) -> None:
-    """Raises: ValueError: more splits than tiles of keys."""
-    tiles = cdiv(problem.seqlen_k, config.block_n)
-    if config.splits > tiles:
-        raise ValueError(
-            f"splits = {config.splits}: {problem.seqlen_k} keys are {tiles} tiles of"
-            f" {config.block_n}: must be at most one split a tile"
-        )
+    return split, merge_of(problem, splits, parts, outputs, inputs[-1] if own else None)
 
 
 def parts_of(problem: AttentionProblem, splits: int, cols: int) -> tuple[Tensor, Tensor]:
@@ -160,9 +134,17 @@ def parts_of(problem: AttentionProblem, splits: int, cols: int) -> tuple[Tensor,
 
 
 def merge_of(
-    problem: AttentionProblem, splits: int, parts: tuple[Tensor, ...], outputs: tuple[Tensor, Tensor]
+    problem: AttentionProblem,
+    splits: int,
+    parts: tuple[Tensor, ...],
+    outputs: tuple[Tensor, Tensor],
+    table: Tensor | None,
 ) -> Launch:
-    """The launch that merges several splits. Args: parts: as of `parts_of`; outputs: O and LSE."""
+    """The launch that merges several splits.
+
+    Args:
+        parts: as of `parts_of`; outputs: O and LSE; table: of a cache that says how many splits each sequence has.
+    """
     padded, dim = next_power_of_two(splits), next_power_of_two(outputs[0].cols)
     heads = problem.batch * problem.heads
     return Launch(
@@ -170,11 +152,15 @@ def merge_of(
         grid=(problem.seqlen_q, heads, 1),
         num_warps=min(8, max(1, padded * dim // MERGED_ELEMENTS)),
         num_stages=1,
-        program=outline((*parts, *outputs), problem.seqlen_q * heads),
+        program=outline((*parts, *outputs, *([table] if table else [])), problem.seqlen_q * heads),
         resources=UNKNOWN,
         dtype=problem.dtype,
         constants=frozen(head_dim=outputs[0].cols, padded_dim=dim, head_group=problem.head_group, padded_splits=padded),
-        arguments=frozen(seqlen_q=problem.seqlen_q, splits=splits),
+        arguments=frozen(
+            seqlen_q=problem.seqlen_q,
+            splits=splits,
+            **({"heads": problem.heads, "table_width": table.cols} if table else {}),
+        ),
     )
 
 
@@ -197,31 +183,6 @@ def suited(problem: AttentionProblem, device: Device) -> dict[str, Value]:
     return {"splits": max(1, min(wanted, tiles // 4, MOST_SPLITS)), **narrow}
 
 
-def rules(problem: AttentionProblem, config: Config, device: Device, ctas_per_sm: int) -> dict[str, dict[str, Value]]:
-    """Splits by the rules of four engines, for sequences of one length (`launch.split_rules`)."""
-    if problem.lengths:
-        return {}
-    decode = Decode(
-        batch=problem.batch,
-        kv_heads=problem.kv_heads,
-        rows=problem.head_group * problem.seqlen_q,
-        seqlen_k=problem.seqlen_k,
-        sms=device.sms,
-    )
-    counts = {
-        "vLLM Triton": vllm_triton_splits(decode, seqlen_q=problem.seqlen_q),
-        "SGLang Triton": sglang_triton_splits(decode),
-        "FlashInfer": flashinfer_splits(decode, ctas_per_sm=ctas_per_sm, page_size=problem.page or USUAL_PAGE),
-    }
-    if problem.head_dim == FLASH_ATTENTION_DIM and not problem.causal:
-        block_m, block_n = FLASH_ATTENTION_TILE
-        row_bytes = 2 * problem.head_dim * problem.kv_element.size_bytes
-        counts["FlashAttention-3"] = flash_attention_3_splits(
-            decode, block_m=block_m, block_n=block_n, kv_row_bytes=row_bytes
-        )
-    return {rule: {"splits": min(splits, cdiv(problem.seqlen_k, config.block_n))} for rule, splits in counts.items()}
-
-
 SCHEDULE = Schedule(
     name="flash_decode",
     summary="Flash-Decoding: heads of a group are rows of a tile, keys split among CTAs, merged by LSE",
@@ -229,14 +190,16 @@ SCHEDULE = Schedule(
     options=declared(
         tiled(BLOCK_N, 64, 32, 64, 128),
         tiled(SPLITS, 1, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64),
+        SPLIT_RULE,
         tiled(NUM_WARPS, 4),
         tiled(NUM_STAGES, 3, 2, 4),
     ),
     launches=launches,
     reads=("causal", "window", "lengths", "page", "page_order", "kv_dtype", "softcap", "sinks"),
     supports=supports,
+    conflict=conflict,
     suited=suited,
-    rules=rules,
+    rules=by_rules,
     color="#CC79A7",
     outlined=True,
     coverage=Coverage(points=DECODE, shapes="decode"),

@@ -35,20 +35,23 @@ Source: DeepSeek-AI, DeepSeek-V2 (2024), section 2.1, projections absorbed; Flas
 splits: Dao et al., Flash-Decoding (2023).
 """
 
+from functools import partial
+
 from ...device.device import Device
 from ...dtypes import DTYPES
 from ...integers import cdiv, next_power_of_two
 from ...launch.cache import cache_tensors
 from ...launch.outline import UNKNOWN, outline
 from ...launch.program import Launch, Tensor
-from ...launch.split_rules import Decode, sglang_triton_splits, vllm_triton_mla_splits
 from ...problems.latent_attention import LatentAttentionProblem
 from ..config import Config
 from ..contract import Schedule, frozen
 from ..coverage import Coverage, listed
 from ..options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, tiled
 from ..tiles import LOG2_E, query_tensor, statistic_tensor
-from .flash_decode import LEAST_ROWS, MOST_SPLITS, SPLITS, check_splits, merge_of, parts_of
+from .flash_decode import LEAST_ROWS, merge_of, parts_of
+from .rules import LATENT_RULES, MOST_SPLITS, SPLIT_RULE, SPLITS, by_rules, splits_of
+from .rules import conflict as conflict_of_splits
 
 MOST_ROWS, WARPS_OF_MOST_ROWS = 64, 8
 """Rows of the largest tile whose O, of the width of a latent, registers hold: half of those of eight warps."""
@@ -59,8 +62,8 @@ MOST_QUERIES = 16
 
 def launches(problem: LatentAttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
     """Splits, and their merge where there are several."""
-    rows, splits = problem.heads * problem.seqlen_q, config.splits
-    check_splits(problem, config)
+    rows, counts = problem.heads * problem.seqlen_q, splits_of(problem, config, device, LATENT_RULES)
+    splits, own = max(counts), counts if len(set(counts)) > 1 else ()
     if config.block_m > largest_tile(problem):
         raise ValueError(
             f"block_m = {config.block_m}: {rows} queries of a sequence (heads x seqlen_q): must be at most"
@@ -77,7 +80,7 @@ def launches(problem: LatentAttentionProblem, config: Config, device: Device) ->
     )
     outputs, parts = (output, statistic_tensor(problem, "LSE")), parts_of(problem, splits, problem.latent_dim)
     cached = problem.page > 0 or bool(problem.lengths)
-    inputs = (query_tensor(problem), *cache_tensors(problem, "C"))
+    inputs = (query_tensor(problem), *cache_tensors(problem, "C", own))
     split = Launch(
         name="mla_decode_cache" if cached else "mla_decode",
         grid=(head_tiles, splits, problem.batch),
@@ -96,7 +99,7 @@ def launches(problem: LatentAttentionProblem, config: Config, device: Device) ->
             whole_m=rows % config.block_m == 0,
             whole_n=all(length % config.block_n == 0 for length in problem.key_lengths),
             merged=splits > 1,
-            **({"page": problem.page} if cached else {}),
+            **({"page": problem.page, "own_splits": bool(own)} if cached else {}),
         ),
         arguments=frozen(
             seqlen_q=problem.seqlen_q,
@@ -105,7 +108,7 @@ def launches(problem: LatentAttentionProblem, config: Config, device: Device) ->
             **({"table_width": inputs[-1].cols} if cached else {}),
         ),
     )
-    return (split,) if splits == 1 else (split, merge_of(problem, splits, parts, outputs))
+    return (split,) if splits == 1 else (split, merge_of(problem, splits, parts, outputs, inputs[-1] if own else None))
 
 
 def largest_tile(problem: LatentAttentionProblem) -> int:
@@ -126,13 +129,13 @@ def supports(problem: LatentAttentionProblem) -> str | None:
 
 
 def conflict(config: Config) -> str | None:
-    """Few warps have no registers for O of a large tile."""
+    """Few warps have no registers for O of a large tile; a rule says the splits."""
     if config.block_m >= MOST_ROWS and config.num_warps < WARPS_OF_MOST_ROWS:
         return (
             f"num_warps = {config.num_warps}: O of {config.block_m} rows fills the registers of {WARPS_OF_MOST_ROWS}"
             " warps: give as many, or a smaller block_m"
         )
-    return None
+    return conflict_of_splits(config)
 
 
 def suited(problem: LatentAttentionProblem, device: Device) -> dict[str, Value]:
@@ -146,19 +149,6 @@ def suited(problem: LatentAttentionProblem, device: Device) -> dict[str, Value]:
     }
 
 
-def rules(
-    problem: LatentAttentionProblem, config: Config, device: Device, ctas_per_sm: int
-) -> dict[str, dict[str, Value]]:
-    """Splits by the rules of two engines, for sequences of one length (`launch.split_rules`)."""
-    if problem.lengths:
-        return {}
-    rows = problem.heads * problem.seqlen_q
-    decode = Decode(batch=problem.batch, kv_heads=1, rows=rows, seqlen_k=problem.seqlen_k, sms=device.sms)
-    counts = {"vLLM Triton MLA": vllm_triton_mla_splits(decode), "SGLang Triton": sglang_triton_splits(decode)}
-    most = min(cdiv(problem.seqlen_k, config.block_n), MOST_SPLITS)
-    return {rule: {"splits": min(splits, most)} for rule, splits in counts.items()}
-
-
 SCHEDULE = Schedule(
     name="mla_decode",
     summary="Decoding over latents (MLA): heads are rows of tiles, a latent is K and V, keys split among CTAs",
@@ -168,6 +158,7 @@ SCHEDULE = Schedule(
         tiled(BLOCK_M, 16, 16, 32, 64),
         tiled(BLOCK_N, 64, 64, 128),
         tiled(SPLITS, 1, 1, 2, 4, 8, 16, 32, 64, 128),
+        SPLIT_RULE,
         tiled(NUM_WARPS, 4, 4, 8),
         tiled(NUM_STAGES, 2),
     ),
@@ -176,7 +167,7 @@ SCHEDULE = Schedule(
     supports=supports,
     conflict=conflict,
     suited=suited,
-    rules=rules,
+    rules=partial(by_rules, rules=LATENT_RULES),
     outlined=True,
     coverage=Coverage(
         points=(

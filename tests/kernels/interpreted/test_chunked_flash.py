@@ -41,11 +41,11 @@ def test_tiles_of_packed_queries_are_the_whole(problem: AttentionProblem, splits
     lengths=st.lists(st.integers(1, 120), min_size=1, max_size=3),
     page=st.sampled_from((0, 8, 16, 32)),
     window=st.sampled_from((None, 0, 30)),
-    splits=st.integers(1, 3),
+    splits=st.sampled_from((1, 2, 3, "flashinfer")),
     seed=st.integers(0, 99),
 )
 def test_each_sequence_has_its_chunk_after_its_own_keys(
-    lengths: list[int], page: int, window: int | None, splits: int, seed: int
+    lengths: list[int], page: int, window: int | None, splits: int | str, seed: int
 ) -> None:
     """Also one that has fewer keys than queries, whose first rows see none: 0 and -inf."""
     random, queries = torch.Generator().manual_seed(seed), 70
@@ -64,7 +64,11 @@ def test_each_sequence_has_its_chunk_after_its_own_keys(
         pages,
         causal=window is not None,
         window=window or 0,
-        config=Config(splits=min(splits, -(-longest // 16)), block_m=64, block_n=16),
+        config=Config(
+            block_m=64,
+            block_n=16,
+            **{"split_rule": splits} if isinstance(splits, str) else {"splits": min(splits, -(-longest // 16))},
+        ),
     )
     for number, length in enumerate(lengths):
         counted = (cache[number, :, :length].double() for cache in (k, v))

@@ -36,7 +36,7 @@ def expected(
     page=st.sampled_from((0, 1, 8, 16, 32, 64)),
     stored=st.sampled_from(list(SCALES)),
     window=st.sampled_from((None, 0, 5, 40)),
-    splits=st.integers(1, 5),
+    splits=st.sampled_from((1, 2, 3, 5, "vllm", "sglang", "flashinfer")),
     head_dim=st.sampled_from((16, 72)),
     seed=st.integers(0, 99),
 )
@@ -48,11 +48,11 @@ def test_each_sequence_sees_its_keys_wherever_they_lie(
     page: int,
     stored: torch.dtype,
     window: int | None,
-    splits: int,
+    splits: int | str,
     head_dim: int,
     seed: int,
 ) -> None:
-    """Judged against fp64 of the sequence alone; a query that sees nothing gives 0 and -inf."""
+    """Judged against fp64 of the sequence alone, in splits of all or its own; no key gives 0 and -inf."""
     random = torch.Generator().manual_seed(seed)
     longest, (k_scale, v_scale) = max(lengths), SCALES[stored]
     q = torch.randn((len(lengths), kv_heads * group, queries, head_dim), generator=random).half()
@@ -76,7 +76,10 @@ def test_each_sequence_sees_its_keys_wherever_they_lie(
         v_scale=v_scale,
         causal=window is not None,
         window=window or 0,
-        config=Config(splits=min(splits, -(-longest // block_n)), block_n=block_n),
+        config=Config(
+            block_n=block_n,
+            **{"split_rule": splits} if isinstance(splits, str) else {"splits": min(splits, -(-longest // block_n))},
+        ),
     )
     for number, length in enumerate(lengths):
         counted = (cache[number, :, :length].double() * scale for cache, scale in ((k, k_scale), (v, v_scale)))

@@ -30,7 +30,7 @@ def expected(q: torch.Tensor, cache: torch.Tensor, latent_dim: int, causal: bool
     dims=st.sampled_from(((32, 16), (16, 32), (64, 16))),
     causal=st.booleans(),
     page=st.sampled_from((0, 0, 1, 8, 16, 32)),
-    splits=st.integers(1, 5),
+    splits=st.sampled_from((1, 2, 3, 5, "vllm", "sglang")),
     block_m=st.sampled_from((16, 32, 64)),
     seed=st.integers(0, 99),
 )
@@ -42,7 +42,7 @@ def test_every_head_sees_the_latents_of_its_sequence(
     dims: tuple[int, int],
     causal: bool,
     page: int,
-    splits: int,
+    splits: int | str,
     block_m: int,
     seed: int,
 ) -> None:
@@ -68,7 +68,7 @@ def test_every_head_sees_the_latents_of_its_sequence(
         latent_dim=latent_dim,
         causal=causal,
         config=Config(
-            splits=min(splits, -(-longest // BLOCK_N)),
+            **{"split_rule": splits} if isinstance(splits, str) else {"splits": min(splits, -(-longest // BLOCK_N))},
             block_n=BLOCK_N,
             block_m=min(block_m, max(16, 1 << (rows - 1).bit_length())),
             num_warps=8,

@@ -12,6 +12,7 @@ SHARED = (
     "config",
     "contract",
     "coverage",
+    "rules",
     "launches",
     "options",
     "registry",
