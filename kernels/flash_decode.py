@@ -54,18 +54,18 @@ def flash_decode_cache_kernel(
     With own_splits each sequence's splits stand before its keys, and CTAs beyond them leave.
     """
     sequence_ptr = table_ptr + (tl.program_id(1) // kv_heads) * table_width
-    own = tl.num_programs(0)
+    shares = tl.num_programs(0)
     if own_splits:
-        own = tl.load(sequence_ptr)
+        shares = tl.load(sequence_ptr)
         sequence_ptr += 1
         if tiled:
-            own *= tl.cdiv(head_group * seqlen_q, tile_rows)
-        if tl.program_id(0) >= own:
+            shares *= tl.cdiv(head_group * seqlen_q, tile_rows)
+        if tl.program_id(0) >= shares:
             return
     _split(
         q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, sinks_ptr, sequence_ptr, seqlen_q, seqlen_k, scale_log2, v_scale, softcap,
         head_dim, padded_dim, kv_heads, head_group, tile_rows, block_n, causal, window, whole_n,
-        p_log2, page, quantised, merged, tiled, own, True,
+        p_log2, page, quantised, merged, tiled, shares, True,
     )  # fmt: skip
 
 
@@ -75,12 +75,12 @@ def _split(
     head_dim: tl.constexpr, padded_dim: tl.constexpr, kv_heads: tl.constexpr, head_group: tl.constexpr,
     tile_rows: tl.constexpr, block_n: tl.constexpr, causal: tl.constexpr, window: tl.constexpr, whole_n: tl.constexpr,
     p_log2: tl.constexpr, page: tl.constexpr, quantised: tl.constexpr, merged: tl.constexpr, tiled: tl.constexpr,
-    own, cached: tl.constexpr,
+    shares, cached: tl.constexpr,
 ):  # fmt: skip
     """Both.
 
-    Args: sequence_ptr: row of the table; most_keys: of any sequence; tiled: whether CTAs share rows; own: CTAs of this
-    sequence and KV head.
+    Args: sequence_ptr: row of the table; most_keys: of any sequence; tiled: whether CTAs share rows; shares: CTAs that
+    this sequence's keys and rows of a KV head are shared among.
     """
     split, splits, kv_slab = tl.program_id(0), tl.num_programs(0), tl.program_id(1)
     if cached:
@@ -91,7 +91,7 @@ def _split(
     if tiled:
         tiles = tl.cdiv(head_group * seqlen_q, tile_rows)
         first_row = split % tiles * tile_rows
-        split, splits, own, rows = split // tiles, splits // tiles, own // tiles, first_row + rows
+        split, splits, shares, rows = split // tiles, splits // tiles, shares // tiles, first_row + rows
     inside = rows < head_group * seqlen_q
     query = rows // head_group
     row = (kv_slab.to(tl.int64) * head_group + rows % head_group) * seqlen_q + query
@@ -113,8 +113,8 @@ def _split(
             start = tl.maximum(fewest - window, 0) // block_n
             full = tl.minimum(tl.cdiv(tl.maximum(most - window, 0), block_n), end)
             torn = tl.maximum(torn, full)
-    first = start + (end - start) * split // own
-    last = start + (end - start) * (split + 1) // own
+    first = start + (end - start) * split // shares
+    last = start + (end - start) * (split + 1) // shares
 
     last_key = query + (seqlen_k - seqlen_q)
     acc = tl.zeros((tile_rows, padded_dim), tl.float32)

@@ -50,15 +50,15 @@ def mla_decode_cache_kernel(
     With own_splits each sequence's splits stand before its keys, and CTAs beyond them leave.
     """
     sequence_ptr = table_ptr + tl.program_id(2) * table_width
-    own = tl.num_programs(1)
+    shares = tl.num_programs(1)
     if own_splits:
-        own = tl.load(sequence_ptr)
+        shares = tl.load(sequence_ptr)
         sequence_ptr += 1
-        if tl.program_id(1) >= own:
+        if tl.program_id(1) >= shares:
             return
     _split(
         q_ptr, c_ptr, o_ptr, lse_ptr, sequence_ptr, seqlen_q, seqlen_k, scale_log2, heads, latent_dim, rope_dim,
-        tile_rows, block_n, causal, whole_m, whole_n, page, merged, own, True,
+        tile_rows, block_n, causal, whole_m, whole_n, page, merged, shares, True,
     )  # fmt: skip
 
 
@@ -67,9 +67,9 @@ def _split(
     q_ptr, c_ptr, o_ptr, lse_ptr, sequence_ptr, seqlen_q, most_keys, scale_log2,
     heads: tl.constexpr, latent_dim: tl.constexpr, rope_dim: tl.constexpr, tile_rows: tl.constexpr,
     block_n: tl.constexpr, causal: tl.constexpr, whole_m: tl.constexpr, whole_n: tl.constexpr, page: tl.constexpr,
-    merged: tl.constexpr, own, cached: tl.constexpr,
+    merged: tl.constexpr, shares, cached: tl.constexpr,
 ):  # fmt: skip
-    """Both. Args: sequence_ptr: row of the table, where there is one; most_keys: of any sequence; own: its splits."""
+    """Both. Args: sequence_ptr: row of the table, if any; most_keys: of any sequence; shares: splits of this one."""
     split, splits, sequence = tl.program_id(1), tl.num_programs(1), tl.program_id(2).to(tl.int64)
     if cached:
         seqlen_k = tl.load(sequence_ptr)
@@ -92,7 +92,7 @@ def _split(
     torn, end = seqlen_k // block_n, tl.cdiv(seqlen_k, block_n)
     if causal:
         torn = tl.maximum(seqlen_k - seqlen_q + 1, 0) // block_n
-    first, last = end * split // own, end * (split + 1) // own
+    first, last = end * split // shares, end * (split + 1) // shares
     last_key = query + (seqlen_k - seqlen_q)
     acc = tl.zeros((tile_rows, latent_dim), tl.float32)
     row_sum = tl.zeros((tile_rows,), tl.float32)

@@ -63,11 +63,11 @@ def decoded(
         tensors["TABLE"] = torch.cat([torch.tensor(counts, device=q.device), tensors["TABLE"]], 1)
     width = {"table_width": tensors["TABLE"].shape[1]} if "TABLE" in tensors else {}
     first = replace(first, arguments=frozen(**{**first.arguments, **arguments}))
-    launches = [
+    launches = tuple(
         replace(launch, arguments=frozen(**{**launch.arguments, **width}))
         if "table_width" in launch.arguments
         else launch
         for launch in (first, *merge)
-    ]
+    )
     run_all(launches, problem, twins, tensors)
     return tensors["O"].view(*q.shape[:3], -1), tensors["LSE"].view(q.shape[:3])

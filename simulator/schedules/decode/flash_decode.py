@@ -78,13 +78,13 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
 def split_launches(problem: AttentionProblem, config: Config, device: Device, tile_rows: int) -> tuple[Launch, ...]:
     """The same of any number of queries. Args: tile_rows: of a tile; each tile of each split of a KV head is a CTA."""
     group, counts = problem.head_group, splits_of(problem, config, device)
-    splits, own = max(counts), counts if len(set(counts)) > 1 else ()
+    splits, splits_listed = max(counts), counts if len(set(counts)) > 1 else ()
     kv_slabs, row_tiles = problem.batch * problem.kv_heads, cdiv(group * problem.seqlen_q, tile_rows)
     dim = padded_head_dim(problem)
     outputs = (query_tensor(problem, "O", "output"), statistic_tensor(problem, "LSE"))
     parts = parts_of(problem, splits, problem.head_dim)
     cached = problem.page > 0 or bool(problem.lengths)
-    inputs = (query_tensor(problem), *cache_tensors(problem, splits=own))
+    inputs = (query_tensor(problem), *cache_tensors(problem, splits=splits_listed))
     sinks = sink_tensors(problem)
     split = Launch(
         name="flash_decode_cache" if cached else "flash_decode",
@@ -108,7 +108,7 @@ def split_launches(problem: AttentionProblem, config: Config, device: Device, ti
             p_log2=FP8_P_LOG2 if problem.dtype == "fp8" else 0,
             quantised=bool(problem.kv_dtype),
             merged=splits > 1,
-            **({"page": problem.page, "own_splits": bool(own)} if cached else {}),
+            **({"page": problem.page, "own_splits": bool(splits_listed)} if cached else {}),
         ),
         arguments=frozen(
             seqlen_q=problem.seqlen_q,
@@ -121,7 +121,7 @@ def split_launches(problem: AttentionProblem, config: Config, device: Device, ti
     )
     if splits == 1:
         return (split,)
-    return split, merge_of(problem, splits, parts, outputs, inputs[-1] if own else None)
+    return split, merge_of(problem, splits, parts, outputs, inputs[-1] if splits_listed else None)
 
 
 def parts_of(problem: AttentionProblem, splits: int, cols: int) -> tuple[Tensor, Tensor]:

@@ -63,7 +63,7 @@ MOST_QUERIES = 16
 def launches(problem: LatentAttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
     """Splits, and their merge where there are several."""
     rows, counts = problem.heads * problem.seqlen_q, splits_of(problem, config, device, LATENT_RULES)
-    splits, own = max(counts), counts if len(set(counts)) > 1 else ()
+    splits, splits_listed = max(counts), counts if len(set(counts)) > 1 else ()
     if config.block_m > largest_tile(problem):
         raise ValueError(
             f"block_m = {config.block_m}: {rows} queries of a sequence (heads x seqlen_q): must be at most"
@@ -80,7 +80,7 @@ def launches(problem: LatentAttentionProblem, config: Config, device: Device) ->
     )
     outputs, parts = (output, statistic_tensor(problem, "LSE")), parts_of(problem, splits, problem.latent_dim)
     cached = problem.page > 0 or bool(problem.lengths)
-    inputs = (query_tensor(problem), *cache_tensors(problem, "C", own))
+    inputs = (query_tensor(problem), *cache_tensors(problem, "C", splits_listed))
     split = Launch(
         name="mla_decode_cache" if cached else "mla_decode",
         grid=(head_tiles, splits, problem.batch),
@@ -99,7 +99,7 @@ def launches(problem: LatentAttentionProblem, config: Config, device: Device) ->
             whole_m=rows % config.block_m == 0,
             whole_n=all(length % config.block_n == 0 for length in problem.key_lengths),
             merged=splits > 1,
-            **({"page": problem.page, "own_splits": bool(own)} if cached else {}),
+            **({"page": problem.page, "own_splits": bool(splits_listed)} if cached else {}),
         ),
         arguments=frozen(
             seqlen_q=problem.seqlen_q,
@@ -108,7 +108,11 @@ def launches(problem: LatentAttentionProblem, config: Config, device: Device) ->
             **({"table_width": inputs[-1].cols} if cached else {}),
         ),
     )
-    return (split,) if splits == 1 else (split, merge_of(problem, splits, parts, outputs, inputs[-1] if own else None))
+    return (
+        (split,)
+        if splits == 1
+        else (split, merge_of(problem, splits, parts, outputs, inputs[-1] if splits_listed else None))
+    )
 
 
 def largest_tile(problem: LatentAttentionProblem) -> int:
