@@ -7,14 +7,17 @@ __version__ = "0.1.0"
 
 # The public names, and the module each lives in. They load on first use, so that `import tilesight` is quick.
 _ROOMS = {
+    "AttentionBackwardProblem": "simulator.problems.attention_backward",
     "AttentionProblem": "simulator.problems.attention",
     "Config": "simulator.schedules.config",
     "Device": "simulator.device.device",
     "DoesNotFit": "simulator.refusal",
     "Exploration": "simulator.explore.explore",
+    "LatentAttentionProblem": "simulator.problems.latent_attention",
     "Prediction": "simulator.prediction.prediction",
     "Scaling": "simulator.explore.lengths",
     "SoftmaxProblem": "simulator.problems.softmax",
+    "TrainingStep": "simulator.explore.training",
     "all_schedules": "simulator.schedules.registry",
     "autotune": "autotuning.autotune",
     "capture": "predicting",
@@ -31,18 +34,22 @@ _ROOMS = {
     "runtime_estimation": "profiling",
     "simulate": "simulator.simulate",
     "simulate_with_timeline": "simulator.simulate",
+    "training_step": "simulator.explore.training",
     "tune": "tuning.tune",
 }
 
 __all__ = [
+    "AttentionBackwardProblem",
     "AttentionProblem",
     "Config",
     "Device",
     "DoesNotFit",
     "Exploration",
+    "LatentAttentionProblem",
     "Prediction",
     "Scaling",
     "SoftmaxProblem",
+    "TrainingStep",
     "all_schedules",
     "autotune",
     "capture",
@@ -59,6 +66,7 @@ __all__ = [
     "runtime_estimation",
     "simulate",
     "simulate_with_timeline",
+    "training_step",
     "tune",
 ]
 
@@ -77,10 +85,14 @@ if TYPE_CHECKING:
     from .simulator.explore.explore import explore as explore
     from .simulator.explore.lengths import Scaling as Scaling
     from .simulator.explore.lengths import compare as compare
+    from .simulator.explore.training import TrainingStep as TrainingStep
+    from .simulator.explore.training import training_step as training_step
     from .simulator.models.catalogue import load_model as load_model
     from .simulator.models.catalogue import model_problem as model_problem
     from .simulator.prediction.prediction import Prediction as Prediction
     from .simulator.problems.attention import AttentionProblem as AttentionProblem
+    from .simulator.problems.attention_backward import AttentionBackwardProblem as AttentionBackwardProblem
+    from .simulator.problems.latent_attention import LatentAttentionProblem as LatentAttentionProblem
     from .simulator.problems.softmax import SoftmaxProblem as SoftmaxProblem
     from .simulator.refusal import DoesNotFit as DoesNotFit
     from .simulator.schedules.config import Config as Config

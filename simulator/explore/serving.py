@@ -97,7 +97,7 @@ class Serving:
     def decode_problem(self, layers: Layers) -> AttentionProblem:
         """One layer, a query of each sequence over the keys that its cache keeps, all of which it sees; on one GPU."""
         keys = min(self.seqlen, self.model.window_of(layers) or self.seqlen)
-        shape = {"batch": self.batch, "seqlen_q": 1, "seqlen_k": keys}
+        shape: dict[str, Any] = {"batch": self.batch, "seqlen_q": 1, "seqlen_k": keys}
         problem = self.model.problem(**shape, tp=self.tp, layers=layers, kind=self.model.decoded)
         cache = {"window": 0, "kv_dtype": self.kv_dtype} if self.model.decoded is AttentionProblem else {}
         return problem.but(causal=False, **cache)

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..arguments import instance
 from ..device.device import Device, found_device
 from ..integers import cdiv
 from ..launch.program import Launch, Tensor
 from ..prediction.prediction import Prediction
 from ..problems.attention import AttentionProblem
+from ..problems.attention_backward import AttentionBackwardProblem
 from ..problems.problem import Problem
 from ..refusal import Refusal
 from ..residency.device_memory import BLOCK_BYTES, peak_bytes
@@ -98,9 +100,27 @@ def memory_of(forward: Sequence[Launch], backward: Sequence[Launch]) -> Memory:
     )
 
 
-def step_of(forward: Prediction, backward: Prediction, device: Device) -> TrainingStep:
-    """A step of two predictions. Raises: ValueError: the backward pass reads what the forward pass does not make."""
-    first, second = (launches_of(item.problem, item.schedule, item.config, device) for item in (forward, backward))
+def training_step(forward: Prediction, backward: Prediction, device: Device | str | None = None) -> TrainingStep:
+    """A training step of two predictions, as `--pass both`.
+
+    Args:
+        forward: of a schedule of attention; backward: of one of its gradients, at the same shape.
+        device: as given to `simulate`, for both; the one that the predictions name where it is None.
+
+    Raises:
+        ValueError: they are not these, are of two devices, or the backward pass reads what the forward pass does not
+            make; one line.
+    """
+    for name, value, kind in (("forward", forward, AttentionProblem), ("backward", backward, AttentionBackwardProblem)):
+        instance(name, value, Prediction, "simulate(problem)")
+        if type(value.problem) is not kind:
+            raise ValueError(f"{name} = {value.schedule}: computes {value.problem.KIND}: must compute {kind.KIND}")
+    if forward.device != backward.device:
+        raise ValueError(f"backward is of {backward.device}: must be of forward's device, {forward.device}")
+    if forward.problem.to_dict() != backward.problem.to_dict():
+        raise ValueError(f"backward = {backward.problem.text}: must have forward's shape, {forward.problem.text}")
+    gpu, _ = found_device(forward.device if device is None else device)
+    first, second = (launches_of(item.problem, item.schedule, item.config, gpu) for item in (forward, backward))
     if lacking := why_apart(first, second):
         raise ValueError(f"{forward.schedule} does not make {lacking}, which {backward.schedule} reads")
     return TrainingStep(forward=forward, backward=backward, memory=memory_of(first, second))
@@ -112,7 +132,7 @@ def best_step(forwards: Sequence[Prediction], backwards: Sequence[Prediction], d
     for forward in _first_alike(forwards, device):
         for backward in _first_alike(backwards, device):
             try:
-                steps.append(step_of(forward, backward, device))
+                steps.append(training_step(forward, backward, device))
             except ValueError as error:
                 reasons.append(str(error))
     if not steps:

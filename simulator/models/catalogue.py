@@ -105,6 +105,7 @@ def model_problem(
     tp: int = 1,
     layers: str | None = None,
     decode: bool = False,
+    padded: bool = True,
 ) -> AttentionProblem:
     """The attention of one layer of a model, on one of `tp` GPUs that share its heads.
 
@@ -115,10 +116,13 @@ def model_problem(
         tp: GPUs that share the heads.
         layers: "global" or "local", of a model that has both; global where it is None.
         decode: whether latent attention is over latents, as in a step of decoding.
+        padded: whether values that are narrower than keys are padded to their width, as all schedules but
+            `masked_flash` need them.
 
     Raises:
         ValueError: as `load_model`; or a number is not allowed.
     """
     loaded = model if isinstance(model, Model) else load_model(model)
     kind = loaded.decoded if decode else AttentionProblem
-    return loaded.problem(batch=batch, seqlen_q=seqlen_q, seqlen_k=seqlen_k, tp=tp, layers=layers, kind=kind)
+    shape = {"batch": batch, "seqlen_q": seqlen_q, "seqlen_k": seqlen_k}
+    return loaded.problem(**shape, tp=tp, layers=layers, kind=kind, padded=padded)

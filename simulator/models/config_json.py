@@ -53,7 +53,8 @@ def model_of(config: Mapping[str, Any], name: str) -> Model:
     kv_heads = heads if keys.get("num_key_value_heads") is None else _count(keys, "num_key_value_heads")
     if heads % kv_heads:
         raise ValueError(f"num_key_value_heads = {kv_heads}: must divide num_attention_heads = {heads}")
-    latent_dim, rope_dim, head_dim, remark_on_latents = _latent(keys) or (0, 0, _head_dim(keys, heads), ())
+    latents = _latent(keys) or (0, 0, _head_dim(keys, heads), 0, ())
+    latent_dim, rope_dim, head_dim, value_dim, remark_on_latents = latents
     for key in UNLIKE_HEADS:
         if keys.get(key) not in (
             None,
@@ -77,6 +78,7 @@ def model_of(config: Mapping[str, Any], name: str) -> Model:
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
+        value_dim=value_dim if value_dim != head_dim else 0,
         latent_dim=latent_dim,
         rope_dim=rope_dim,
         dtype=dtype,
@@ -91,8 +93,8 @@ def model_of(config: Mapping[str, Any], name: str) -> Model:
 BY_HAND = "give --heads, --kv-heads and --head-dim instead"
 
 
-def _latent(keys: Mapping[str, Any]) -> tuple[int, int, int, tuple[str]] | None:
-    """Dimensions of a latent, of what is beside it, and of heads in prefill, and a note; None where there are none.
+def _latent(keys: Mapping[str, Any]) -> tuple[int, int, int, int, tuple[str]] | None:
+    """Dimensions of a latent, of what is beside it, of keys and values in prefill, and a note; None where none.
 
     Raises:
         ValueError: a key is missing, or values are wider than keys.
@@ -106,9 +108,9 @@ def _latent(keys: Mapping[str, Any]) -> tuple[int, int, int, tuple[str]] | None:
         raise ValueError(f"v_head_dim = {value_dim}: must be at most qk_nope_head_dim + qk_rope_head_dim = {head_dim}")
     note = (
         f"latent attention (MLA): schedules of it decode over latents of {latent_dim} + {rope_dim}; others"
-        f" take heads of {head_dim}, to which V of {value_dim} is padded"
+        f" take heads of {head_dim}, and V of {value_dim} where they can, else padded to that"
     )
-    return latent_dim, rope_dim, head_dim, (note,)
+    return latent_dim, rope_dim, head_dim, value_dim, (note,)
 
 
 def _count(keys: Mapping[str, Any], key: str) -> int:

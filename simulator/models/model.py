@@ -25,6 +25,7 @@ class Model:
         name: in the catalogue, or the path of its config.json.
         heads, kv_heads: query and KV heads of a layer.
         head_dim: elements per head; of latent attention those of a key before it is compressed.
+        value_dim: elements of a value, where it is narrower than a key; 0: it is not.
         latent_dim, rope_dim: elements of a latent, and of what is beside it; 0 where keys are not compressed.
         dtype: element type of Q, K, V and O, as of `AttentionProblem`.
         global_layers: layers in which a query sees all keys up to its own place.
@@ -43,6 +44,7 @@ class Model:
     local_layers: int
     window: int
     weight_bytes: int = 0
+    value_dim: int = 0
     latent_dim: int = 0
     rope_dim: int = 0
     notes: tuple[str, ...] = ()
@@ -87,12 +89,17 @@ class Model:
         return self.heads // tp, max(1, self.kv_heads // tp)
 
     def fields(
-        self, layers: str | None = None, tp: int = 1, problem: type[AttentionProblem] = AttentionProblem
+        self,
+        layers: str | None = None,
+        tp: int = 1,
+        problem: type[AttentionProblem] = AttentionProblem,
+        padded: bool = True,
     ) -> dict[str, Any]:
         """What it says of a problem, by its fields.
 
         Args:
             problem: its type; `LatentAttentionProblem` for decoding over latents.
+            padded: whether values that are narrower than keys are padded to their width.
 
         Raises:
             ValueError: as `kind` and `shard`; or there are no latents.
@@ -105,7 +112,8 @@ class Model:
             latent = {"latent_dim": self.latent_dim, "rope_dim": self.rope_dim}
             return {"heads": heads, **latent, "dtype": self.dtype, "causal": True}
         shape = {"heads": heads, "kv_heads": kv_heads, "head_dim": self.head_dim, "dtype": self.dtype}
-        return {**shape, "causal": True, "window": window}
+        narrow = {"head_dim_v": self.value_dim} if self.value_dim and not padded else {}
+        return {**shape, **narrow, "causal": True, "window": window}
 
     def kv_bytes(self, layers: Layers, tokens: int, tp: int = 1, kv_dtype: str = "") -> int:
         """What one layer of a kind keeps of keys and values of a sequence, on each of `tp` GPUs [B].
@@ -129,9 +137,10 @@ class Model:
         tp: int = 1,
         layers: str | None = None,
         kind: type[Kind] = AttentionProblem,  # type: ignore[assignment]
+        padded: bool = True,
     ) -> Kind:
         """The attention of a layer on one GPU. Raises: ValueError: as `fields` and the type of problem."""
-        return kind(batch=batch, seqlen_q=seqlen_q, seqlen_k=seqlen_k, **self.fields(layers, tp, kind))
+        return kind(batch=batch, seqlen_q=seqlen_q, seqlen_k=seqlen_k, **self.fields(layers, tp, kind, padded))
 
     @property
     def decoded(self) -> type[AttentionProblem]:

@@ -60,6 +60,8 @@ DECODE = (
     listed("alone"),
     listed("speculative", splits=4),
     listed("ragged", splits=4),
+    listed("ragged", split_rule="sglang"),
+    listed("ragged", split_rule="flashinfer"),
     listed("paged", splits=4),
     listed("narrow", splits=4),
 )

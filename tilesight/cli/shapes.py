@@ -233,5 +233,9 @@ def refuse_unread_shape(typed: Given, schedules: Sequence[Schedule]) -> None:
     named = ", ".join(schedule.name for schedule in schedules)
     for name in options:
         takers = [item.name for item in all_schedules().values() if _field(name) in item.reads]
-        hint = f" ({', '.join(takers)} {'take' if len(takers) > 1 else 'takes'} it)" if takers else ""
-        refuse_unread(typed, [name], f"for schedule{'s' if len(schedules) > 1 else ''} {named}{hint}")
+        hint = f"{', '.join(takers)} {'take' if len(takers) > 1 else 'takes'} it" if takers else ""
+        where = f"schedule{'s' if len(schedules) > 1 else ''} {named}"
+        if name in typed and any(_field(name) in schedule.problem.ASKS_NOTHING for schedule in schedules):
+            shown = " ".join((name, *typed[name][:1])).strip()
+            raise BadInput(f"{shown}: cannot be given with {where}{f'; {hint}' if hint else ''}")
+        refuse_unread(typed, [name], f"for {where}{f' ({hint})' if hint else ''}")

@@ -47,8 +47,12 @@ def test_what_is_given_twice_is_an_error(capsys: pytest.CaptureFixture[str], arg
     [
         ("simulate --schedule online_softmax --head-dim 32", "--head-dim 32: changes nothing for schedule online_soft"),
         ("explore --schedule online_softmax --kv-heads 1", "--kv-heads 1: changes nothing for schedule online_softmax"),
-        ("simulate --schedule flash2 --dropout 0.1", "--dropout 0.1: changes nothing for schedule flash2"),
-        ("compare --schedule flash2 --schedule naive --dropout 0.1", "--dropout 0.1: changes nothing for schedules"),
+        ("simulate --schedule flash2 --dropout 0.1", "--dropout 0.1: cannot be given with schedule flash2; "),
+        ("compare --schedule flash2 --schedule naive --dropout 0.1", "--dropout 0.1: cannot be given with schedules"),
+        (
+            "simulate --schedule flash2 --head-dim-v 64",
+            "--head-dim-v 64: cannot be given with schedule flash2; ",
+        ),
         ("simulate --window 64 --causal", "--causal: changes nothing with --window, which includes it; leave it out"),
         ("explore --window 64 --causal", "--causal: changes nothing with --window, which includes it; leave it out"),
         ("simulate --seqlen 64 --seqlen-q 1 --seqlen-k 64", "--seqlen 64: changes nothing beside --seqlen-q and"),

@@ -22,9 +22,9 @@ COMMANDS = (["simulate"], ["explore"], ["compare", "--seqlens", "512"])
         (["--pass", "both", "--trace", "x.json"], "changes nothing with --pass both"),
         (
             ["--pass", "both", "--window", "64", "--schedule", "naive"],
-            "--window 64: changes nothing for schedules naive",
+            "--window 64: cannot be given with schedules naive",
         ),
-        (["--pass", "backward", "--dropout", "0.1"], "--dropout 0.1: changes nothing for schedule"),
+        (["--pass", "backward", "--dropout", "0.1"], "--dropout 0.1: cannot be given with schedule"),
         (["--pass", "backward", "--dtype", "fp8"], "fp8 is too coarse for gradients"),
         (["--pass", "backward", "--deterministic", "1"], "form = two_kernels adds in a fixed order anyway"),
     ],

@@ -9,7 +9,7 @@ from tilesight.simulator.closed_form.standard import Eager, standard_backward, s
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.explore.fastest import Point
 from tilesight.simulator.explore.lengths import Scaling
-from tilesight.simulator.explore.training import best_step, memory_of, partners, step_of, why_apart
+from tilesight.simulator.explore.training import best_step, memory_of, partners, training_step, why_apart
 from tilesight.simulator.explore.training_lengths import along_lengths
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
@@ -17,6 +17,8 @@ from tilesight.simulator.problems.attention_backward import AttentionBackwardPro
 from tilesight.simulator.report.training import step_scaling_text, step_scalings_dict
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import Prediction, launches_of, simulate
+
+import tilesight
 
 H200 = load_device("h200")
 SHAPE = {"batch": 2, "heads": 8, "kv_heads": 4, "seqlen_q": 1024, "seqlen_k": 1024, "head_dim": 64}
@@ -86,9 +88,25 @@ def test_the_best_step_is_of_passes_that_go_together() -> None:
     assert (step.forward.schedule, step.backward.schedule, step.time_s) == ("naive", "naive_backward", 5.0)
     assert best_step(forwards[:1], backwards, H200).time_s == 6.0
     with pytest.raises(ValueError, match="flash2 does not make P, which naive_backward reads"):
-        step_of(forwards[0], backwards[0], H200)
+        training_step(forwards[0], backwards[0], H200)
     with pytest.raises(ValueError, match="no configuration of one of the passes fits"):
         best_step(forwards, [], H200)
+
+
+def test_a_step_is_of_both_passes_of_a_shape_on_a_device() -> None:
+    """Anything else is refused in one line; the device is the one that the predictions name."""
+    forward, backward = predicted("naive", 4.0), predicted("naive_backward", 5.0, recomputed=0)
+    step = tilesight.training_step(forward, backward)
+    assert isinstance(step, tilesight.TrainingStep)
+    assert (step.time_s, step.memory) == (9.0, training_step(forward, backward, H200).memory)
+    with pytest.raises(ValueError, match="backward = naive: computes attention: must compute attention backward"):
+        training_step(forward, forward)
+    with pytest.raises(ValueError, match=r"forward = 3: must be a Prediction, such as simulate\(problem\)"):
+        training_step(3, backward)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="backward is of a100: must be of forward's device, h200"):
+        training_step(forward, replace(backward, device="a100"))
+    with pytest.raises(ValueError, match=r"backward = B=3 .*: must have forward's shape, B=2"):
+        training_step(forward, replace(backward, problem=replace(BACKWARD, batch=3)))
 
 
 def scaling(problem: AttentionProblem, device: Device, *predictions: Prediction) -> Scaling:

@@ -140,7 +140,10 @@ def test_decoding_of_latent_attention_is_over_latents() -> None:
     assert (prefill.heads, prefill.kv_heads, prefill.head_dim) == (16, 16, 192)
     assert decode.text == "B=4 H=16 G=1 M=1 N=100 D=576 bf16 causal, latent 512"
     assert model.kv_bytes("global", 100, tp=8) == model.kv_bytes("global", 100) == 100 * 576 * 2
-    assert "V of 128 is padded" in model.notes[0]
+    assert "heads of 192, and V of 128 where they can, else padded to that" in model.notes[0]
+    narrow = model_problem(model, batch=1, seqlen_q=100, seqlen_k=100, padded=False)
+    assert (narrow.head_dim, narrow.head_dim_v, narrow.value_dim) == (192, 128, 128)
+    assert model_problem("llama-3-8b", batch=1, seqlen_q=100, seqlen_k=100, padded=False).head_dim_v == 0
     with pytest.raises(ValueError, match=r"v_head_dim = 256: must be at most .* = 192"):
         model_of({**LATENT, "v_head_dim": 256}, "it")
 

@@ -77,7 +77,7 @@ def compare(
     for part, names in parts:
         schedules = names or ["all"]
         solved = part.kind(schedules)
-        shape, of_model = model.fill(part, solved, typed_options(context))
+        shape, of_model = model.fill(part, solved, schedules, typed_options(context))
         asked = shape.of_lengths(solved, lengths[0], lengths[0])
         with bad_input("schedule"):
             posed.append((asked, schedules, schedules_named(schedules, type(asked)), (*of_model, *machine.notes())))

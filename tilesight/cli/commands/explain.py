@@ -81,7 +81,7 @@ def explain(
             raise BadInput("--l2 'pipeline': of a schedule must be one of cold, warm")
         (named,) = problem.schedules([schedule] if schedule else None)
         solved = problem.kind([named])
-        shape, of_model = model.fill(problem, solved, typed)
+        shape, of_model = model.fill(problem, solved, [named], typed)
         asked, (name, device) = shape.build(solved), machine.build()
         from ...simulator.schedules.registry import find_schedule
 

@@ -114,7 +114,7 @@ def explore(
     for part, names in parts:
         schedules = part.schedules(names)
         solved = part.kind(schedules)
-        shape, of_model = model.fill(part, solved, typed_options(context))
+        shape, of_model = model.fill(part, solved, schedules, typed_options(context))
         asked.append((shape.build(solved), schedules, (*of_model, *machine.notes())))
         named.append(schedules_named(schedules, solved))
     every = [item for some in named for item in some]

@@ -80,7 +80,7 @@ def simulate(
     for part, names in parts:
         (chosen_name,) = part.schedules(names)
         solved = part.kind([chosen_name])
-        shape, of_model = model.fill(part, solved, typed)
+        shape, of_model = model.fill(part, solved, [chosen_name], typed)
         posed.append((shape.build(solved), of_model))
         named.append(find_schedule(chosen_name))
     refuse_unread_shape(typed, named)
@@ -108,11 +108,11 @@ def simulate(
     texts = [simulate_text(prediction, device) for prediction in predictions]
     values: Any = predictions[0].to_dict()
     if len(predictions) > 1:
-        from ...simulator.explore.training import step_of
+        from ...simulator.explore.training import training_step
         from ...simulator.report.training import step_dict, step_text
 
         with bad_input("schedule"):
-            step = step_of(predictions[0], predictions[1], device)
+            step = training_step(predictions[0], predictions[1], device)
         texts.append(step_text(step, device))
         values = step_dict(step, device, values, predictions[1].to_dict())
     deliver(render.to_json(values) if json else "\n\n".join(texts), *outputs)

@@ -1,8 +1,10 @@
 """Options that take the shape of attention from a model: `--model NAME|config.json`, `--tp N`, `--layers KIND`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, TypeVar
 
+from ...simulator.explore.space import schedules_named
 from ...simulator.models.catalogue import load_model, models
 from ...simulator.models.model import KINDS, Model
 from ...simulator.problems.attention import AttentionProblem
@@ -40,8 +42,13 @@ class ModelOptions(Group):
         ),
     ] = None
 
-    def fill(self, problem: Shape, kind: type[Problem], typed: Given) -> tuple[Shape, tuple[str, ...]]:
+    def fill(
+        self, problem: Shape, kind: type[Problem], schedules: Sequence[str], typed: Given
+    ) -> tuple[Shape, tuple[str, ...]]:
         """The options of the problem with those of the model where the user typed none, and remarks on them.
+
+        Args:
+            schedules: names of those that are to solve it: where all take values narrower than keys, they are so.
 
         Raises:
             BadInput: the model or its share is not known or not answered, or an option changes nothing.
@@ -54,7 +61,12 @@ class ModelOptions(Group):
         refuse_unread(typed, ["--causal"], "with --model, whose attention is causal")
         model = model_given(self.model, "--")
         with bad_input("tp", "layers", "model"):
-            fields = model.fields(self.layers, 1 if self.tp is None else self.tp, kind)
+            fields = model.fields(
+                self.layers,
+                1 if self.tp is None else self.tp,
+                kind,
+                padded=not all("head_dim_v" in schedule.reads for schedule in schedules_named(schedules, kind)),
+            )
         options = {name: f"--{name.replace('_', '-')}" for name in fields}
         typed_fields = [name for name, option in options.items() if option in typed]
         filled = {name: value for name, value in fields.items() if name not in typed_fields}
