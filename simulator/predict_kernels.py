@@ -12,6 +12,7 @@ from .advice.case import Case
 from .device.device import Device
 from .jobs.attempts import Attempts
 from .jobs.stopping import Tell
+from .launch.before import Before
 from .launch.program import Launch, Resources
 from .prediction.kernel_row import KernelRow, fastest_first
 from .prediction.kernels import KernelsPrediction
@@ -67,6 +68,7 @@ def predict_kernels(
     name: str,
     *,
     l2: str,
+    before: Before = (),
     record: bool = False,
     do_bench: bool = True,
     limit_s: float | None = None,
@@ -77,6 +79,7 @@ def predict_kernels(
 
     Args:
         asked: in the order of their calls; name: of the device, for people; l2: one of `L2`;
+        before: kernels that ran before the first launch, and before each where launches do not follow each other;
         record: whether to record when each CTA ran, as `simulate_launches`;
         do_bench: whether to predict what `do_bench` would show, too;
         limit_s: that each launch may take from here on, None: as long as it likes [s];
@@ -101,7 +104,7 @@ def predict_kernels(
     simulation = TracedSimulation(device, attempts)
     chosen, configurations = _choose(rows, followed, [launch.tuned for launch in asked], simulation)
     kept = {number: followed[number] for number in chosen if number in followed}
-    by_number, timeline = simulation.run(kept, l2, record, do_bench)
+    by_number, timeline = simulation.run(kept, l2, record, do_bench, before)
     sound = {number for number, run in by_number.items() if not run.broken}
     places = {number: place for place, number in enumerate(chosen)}
     rows = [simulation.with_reason(number, row) for number, row in enumerate(rows)]

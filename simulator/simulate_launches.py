@@ -18,6 +18,7 @@ from .device.device import Device
 from .engine.clock import Clocks, clocks_of
 from .engine.engine import Attempt, LaunchRun, run_launches
 from .jobs.stopping import Stage, Tell
+from .launch.before import Before
 from .launch.program import Launch
 from .launch.walk import Tally, tally
 from .prediction.launch import predict_launch
@@ -152,6 +153,7 @@ def simulate_costed(
     device: Device,
     *,
     l2: str = "cold",
+    before: Before = (),
     resolution: str = "chunk",
     steady_state: bool = True,
     overhead: str = "stream",
@@ -159,7 +161,7 @@ def simulate_costed(
     record: bool = False,
     attempt: Attempt = lambda number: nullcontext(),
 ) -> SimulatedLaunches:
-    """The same once it is known what steps take. Args: attempt: around each launch, as in `run_launches`."""
+    """The same once it is known what steps take. Args: before, attempt: as in `run_launches`."""
     pipeline = tuple(launch.launch for launch in costed)
     engine_run = partial(
         run_launches,
@@ -169,6 +171,7 @@ def simulate_costed(
         [launch.residency for launch in costed],
         device,
         l2=l2,
+        before=before,
         resolution=resolution,
         attempt=attempt,
     )
@@ -197,7 +200,7 @@ def simulate_costed(
             costed[number].tally.executions,
             prediction,
             device,
-            cold=l2 != "warm" and number == 0,
+            cold=l2 != "warm" and number == 0 and not before,
         )
         for number, prediction in predicted.items()
     )

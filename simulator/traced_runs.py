@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from .device.device import Device
 from .jobs.attempts import Attempts
+from .launch.before import Before
 from .launch.program import Launch
 from .prediction.activity import activity_of
 from .prediction.ceiling import Ceiling, ceiling_of
@@ -48,9 +49,18 @@ class TracedSimulation:
         return replace(row, refused=refused, failed=True) if refused else row
 
     def run(
-        self, traced: Mapping[int, Traced], l2: str, record: bool = False, do_bench: bool = False
+        self,
+        traced: Mapping[int, Traced],
+        l2: str,
+        record: bool = False,
+        do_bench: bool = False,
+        before: Before = (),
     ) -> tuple[dict[int, TracedRun], Timeline | None]:
-        """Launches with what those before left, or each by itself; those that fail are left out."""
+        """Launches with what those before left, or each by itself; those that fail are left out.
+
+        Args:
+            before: kernels that ran before the first of those that follow each other.
+        """
         groups = [dict(traced)] if l2 == "pipeline" else [{number: kernel} for number, kernel in traced.items()]
         runs: dict[int, TracedRun] = {}
         timelines: list[tuple[Timeline, float]] = []
@@ -59,7 +69,7 @@ class TracedSimulation:
             if not costed:
                 continue
             numbers, launches = list(costed), [launch.launch for launch in costed.values()]
-            outcome = self._simulated(costed, "cold" if l2 == "pipeline" else l2, record)
+            outcome = self._simulated(costed, "cold" if l2 == "pipeline" else l2, record, before)
             if outcome is None:
                 continue
             for place, prediction, broken in zip(outcome.numbers, outcome.launches, outcome.broken, strict=True):
@@ -98,14 +108,17 @@ class TracedSimulation:
             for number in costed
         }
 
-    def _simulated(self, costed: Mapping[int, CostedLaunch], l2: str, record: bool) -> SimulatedLaunches | None:
-        """Launches that follow each other on L2. Args: l2: as of `simulate_costed`."""
+    def _simulated(
+        self, costed: Mapping[int, CostedLaunch], l2: str, record: bool, before: Before = ()
+    ) -> SimulatedLaunches | None:
+        """Launches that follow each other on L2. Args: l2, before: as of `simulate_costed`."""
         numbers = list(costed)
         with self._attempts.all_of(numbers, "simulate memory"):
             return simulate_costed(
                 list(costed.values()),
                 self._device,
                 l2=l2,
+                before=before,
                 overhead="graph",
                 record=record,
                 attempt=lambda place: self._attempts.at(numbers[place], "simulate memory"),

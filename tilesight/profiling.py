@@ -194,7 +194,7 @@ def profiled(
     step: "Recorded", device: Device, name: str, asked: Asked, predicting: Predicting, subject: str = "step"
 ) -> Profile:
     """Price a recorded step. Args: device, name: that it was recorded for; subject: its name, for people."""
-    simulated = simulated_kernels(step, device, name, predicting)
+    simulated = simulated_kernels(step, device, name, predicting, asked.prices)
     priced = prices(step.step, device, simulated, asked.prices)
     noted = replace(step.step, notes=(*step.step.notes, *unused_notes(asked.prices, step.step)))
     queue: Queue = "graph" if step.step.graphed else asked.queue
@@ -207,11 +207,11 @@ def prices(
     simulated: Mapping[int, PricedKernel | str],
     stated: Sequence[StatedPrice] = (),
 ) -> tuple[tuple[PricedKernel, ...], ...]:
-    """Of each operation its kernels, in order.
+    """Of each operation of a step that repeats its kernels, in order.
 
     Args:
         simulated: Triton kernels by number of the operation; stated: prices that go before.
     """
     from .simulator.operations.price import price_step
 
-    return price_step(step, device, simulated, stated)
+    return price_step(step, device, simulated, stated, repeats=True)

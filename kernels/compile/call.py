@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from ...simulator.emulator.storage import Storage
+from ...simulator.launch.before import Before
 from ..configurations.space import label_of
 
 
@@ -25,6 +26,7 @@ class KernelCall:
         job: what a compiler process needs (`compile.ttir`).
         arguments: run-time argument -> its value; of a pointer its address.
         storages: memory that pointers lead to.
+        before: kernels that ran before it.
         tuned, configuration: as in `Capture`; cooperative: whether all CTAs have to be resident at once.
     """
 
@@ -38,6 +40,7 @@ class KernelCall:
     job: Mapping[str, Any] = field(repr=False)
     arguments: Mapping[str, int | float]
     storages: tuple[Storage, ...]
+    before: Before = ()
     tuned: int = -1
     configuration: Mapping[str, Any] = field(default_factory=dict)
     cooperative: bool = False
@@ -69,10 +72,10 @@ class RefusedCall:
 
 
 def to_plain(call: KernelCall | RefusedCall, values: ValueTexts) -> dict[str, Any]:
-    """A call as JSON can hold it. Args: values: of storages, those of this call are added."""
+    """A call as JSON can hold it, without what ran before. Args: values: of storages, those of this call are added."""
     if isinstance(call, RefusedCall):
         return asdict(call)
-    plain = {name: getattr(call, name) for name in KernelCall.__slots__}
+    plain = {name: getattr(call, name) for name in KernelCall.__slots__ if name != "before"}
     storages = []
     for storage in call.storages:
         entry = {name: getattr(storage, name) for name in Storage.__slots__}

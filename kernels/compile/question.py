@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from hashlib import sha256
 from typing import Any
 
@@ -32,6 +33,7 @@ def _plain(call: KernelCall) -> Mapping[str, Any]:
         "stages": call.num_stages,
         "arguments": dict(call.arguments),
         "cooperative": call.cooperative,
+        "before": [[astuple(use) for use in kernel] for kernel in call.before],
         "tuned": [call.tuned, dict(call.configuration)],
         "storages": [
             [

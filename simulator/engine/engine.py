@@ -19,12 +19,14 @@ from ..core.engine.memory import COALESCER_LINE_SLOTS, COALESCER_SLOTS, Memory
 from ..core.jit import can_keep, is_kept
 from ..device.device import Device
 from ..integers import cdiv
+from ..launch.before import Before
 from ..launch.program import Launch
 from ..residency.residency import Residency
 from ..sm.step_cost import StepCost
 from .clock import Clocks
 from .launch_state import LaunchState
 from .lower import lower_launch, lower_tensors
+from .past import Past
 from .steady_state import extrapolate_steady_state
 
 MOST_SAMPLES = 500
@@ -79,6 +81,7 @@ def run_launches(
     device: Device,
     *,
     l2: str = "cold",
+    before: Before = (),
     resolution: str = "chunk",
     steady_state: bool = True,
     record: bool = False,
@@ -89,8 +92,9 @@ def run_launches(
     Args:
         costs: per launch, step name -> cost.
         clocks, residencies: per launch.
-        l2: what is in L2 at the start: `cold`, nothing; `warm`, what the same pipeline left; `dirty`, data of others
-            that are yet to be written back, as much as may be.
+        l2: what is in L2 at the start: `cold`, what kernels `before` left; `warm`, what the same pipeline left;
+            `dirty`, data of others that are yet to be written back, as much as may be.
+        before: what ran before the first launch, by the numbers of its tensors' storages.
         resolution: `chunk` or `line`.
         steady_state: whether large grids may be continued from a steady state.
         record: whether to record a timeline (steps through every CTA).
@@ -108,7 +112,9 @@ def run_launches(
         residency.concurrent_ctas * low.spilled_granules for residency, low in zip(residencies, lowered, strict=True)
     )
     warm = l2 == "warm"
-    memory = _make_memory(tensors.granules + spilled, largest_bytes, device, resolution, dirty=l2 == "dirty")
+    past = Past(before, launches, tensors, first=tensors.granules + spilled)
+    memory = _make_memory(past.granules, max(largest_bytes, past.largest_bytes), device, resolution, l2 == "dirty")
+    past.replay(memory.l2, device, interleaved=resolution == "chunk")
     begin = 0.0
     runs: dict[int, LaunchRun] = {}
     left = list(range(len(launches)))

@@ -51,6 +51,7 @@ class Tensor:
         dtype: element type.
         pitch_bytes: distance from row to row [B]; 0 means rows are packed.
         values: its bytes, where addresses and lengths of loops depend on them; None: they do not.
+        storage: number of the storage that it is, in a launch of traced code; -1: it is none.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Tensor:
     dtype: Dtype
     pitch_bytes: int = 0
     values: bytes | None = field(default=None, repr=False)
+    storage: int = -1
 
     def __post_init__(self) -> None:
         if self.pitch_bytes == 0:

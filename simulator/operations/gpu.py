@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import prod
 
 from ..device.device import Device
+from ..launch.before import StorageUse
 from .operation import Operand
 from .priced import PricedKernel, Source
 from .storage_cache import StorageCache
@@ -36,12 +37,16 @@ class Gpu:
 
     Args:
         device: whose rates count.
+
+    Attributes:
+        kernels: that ran, by what each touched.
     """
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self.cache = StorageCache(device)
-        self.hbm_bytes_per_s = max(device.hbm_read_bytes_per_s, device.hbm_write_bytes_per_s)
+        self.kernels: list[tuple[StorageUse, ...]] = []
+        self.hbm_bytes_per_s = device.hbm_read_bytes_per_s
 
     @property
     def sms(self) -> int:
@@ -116,6 +121,13 @@ class Gpu:
         reads, writes = tuple(reads), tuple(writes)
         sector = self.device.sector_bytes
         wanted, made = _bytes_of(reads, sector), _bytes_of(writes, sector)
+        self.kernels.append(
+            tuple(
+                StorageUse(number=storage, bytes=size, written=stored)
+                for touched, stored in ((wanted, False), (made, True))
+                for storage, size in touched.items()
+            )
+        )
         missed = written = 0.0
         for storage, size in wanted.items():
             sent, evicted = self.cache.read(storage, size)

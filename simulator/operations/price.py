@@ -7,6 +7,7 @@ least time that its bytes take, and a reason, and stands outside every total.
 from collections.abc import Callable, Mapping, Sequence
 
 from ..device.device import Device
+from ..launch.before import Before, recent
 from .families.attention import attention, attention_backward
 from .families.composed import logsumexp, loss_of_elements, loss_of_logits, sum_of_products
 from .families.convolutions.dense import convolution, convolution_backward
@@ -93,6 +94,7 @@ def price_step(
     device: Device,
     simulated: Mapping[int, PricedKernel | str],
     stated: Sequence[StatedPrice] = (),
+    repeats: bool = False,
 ) -> tuple[tuple[PricedKernel, ...], ...]:
     """The kernels of each operation of a step, in order.
 
@@ -104,17 +106,46 @@ def price_step(
         simulated: number of a Triton operation in `step.operations` -> its kernel, from machine code; or why there is
             none, in one line.
         stated: prices that go before all others.
+        repeats: whether the step follows itself, and finds in L2 what it left there.
     """
-    gpu = Gpu(device)
+
+    def triton(number: int, operation: Operation, gpu: Gpu) -> PricedKernel:
+        return _triton(operation, simulated[number], gpu)
+
+    return _priced(step, Gpu(device), triton, stated, repeats)
+
+
+def kernels_before(step: RecordedStep, device: Device, stated: Sequence[StatedPrice] = ()) -> dict[int, Before]:
+    """What ran before each Triton kernel of a step that repeats, by number of the operation."""
+    before: dict[int, Before] = {}
+
+    def triton(number: int, operation: Operation, gpu: Gpu) -> PricedKernel:
+        before[number] = recent(gpu.kernels, device.l2_bytes)
+        return refused(operation, gpu, "")
+
+    _priced(step, Gpu(device), triton, stated, repeats=True)
+    return before
+
+
+def _priced(
+    step: RecordedStep,
+    gpu: Gpu,
+    triton: Callable[[int, Operation, Gpu], PricedKernel],
+    stated: Sequence[StatedPrice],
+    repeats: bool,
+) -> tuple[tuple[PricedKernel, ...], ...]:
+    """The kernels of each operation. Args: triton: gives that of a Triton operation, by its number."""
 
     def kernels(number: int, operation: Operation) -> tuple[PricedKernel, ...]:
         if kernel := stated_kernel(operation, stated, gpu):
             return (kernel,)
         if operation.kind == "triton":
-            return (_triton(operation, simulated[number], gpu),)
+            return (triton(number, operation, gpu),)
         return price(operation, gpu)
 
-    return tuple(kernels(number, operation) for number, operation in enumerate(step.operations))
+    for _ in range(2 if repeats else 1):
+        priced = tuple(kernels(number, operation) for number, operation in enumerate(step.operations))
+    return priced
 
 
 def price(operation: Operation, gpu: Gpu) -> tuple[PricedKernel, ...]:

@@ -13,6 +13,7 @@ from tilesight.simulator.device.device import Device
 from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.engine.clock import Clocks
 from tilesight.simulator.engine.engine import LaunchRun, run_launches
+from tilesight.simulator.launch.before import Before
 from tilesight.simulator.launch.program import Launch, Loop, Path, Resources, Step, Tensor, Tile, TileProgram, affine
 from tilesight.simulator.launch.walk import steps
 from tilesight.simulator.residency.residency import residency_of
@@ -143,6 +144,7 @@ def run_all(
     gpu: Device = GPU,
     costs: dict[str, StepCost] | None = None,
     l2: str = "cold",
+    before: Before = (),
     resolution: str = "chunk",
     steady_state: bool = False,
     record: bool = False,
@@ -151,7 +153,7 @@ def run_all(
     """Simulate launches, one after the other on the same L2.
 
     Args:
-        costs: of named steps; others cost nothing; clock_hz: 0 means the boost clock.
+        costs: of named steps; others cost nothing; before: kernels that ran before; clock_hz: 0 means the boost clock.
     """
     names = [{step.name for step, _ in steps(kernel.program.body)} for kernel in launches]
     return run_launches(
@@ -161,6 +163,7 @@ def run_all(
         [residency_of(kernel, gpu) for kernel in launches],
         gpu,
         l2=l2,
+        before=before,
         resolution=resolution,
         steady_state=steady_state,
         record=record,

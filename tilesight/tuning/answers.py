@@ -157,9 +157,15 @@ def answer(job: Job) -> tuple[KernelsPrediction, ...]:
         compiled = compiled_launches(job.calls, target.device, workers=1, limit_s=target.compile_limit_s)
         return tuple(
             predict_kernels(
-                [launch], target.device, target.name, l2=L2, do_bench=False, limit_s=target.limit_s
+                [launch],
+                target.device,
+                target.name,
+                l2=L2,
+                before=call.before,
+                do_bench=False,
+                limit_s=target.limit_s,
             ).prediction
-            for launch in compiled
+            for call, launch in zip(job.calls, compiled, strict=True)
         )
     except Stopped:
         raise

@@ -8,8 +8,11 @@ from ..predicting import refused_row
 from ..simulator.device.device import Device
 from ..simulator.emulator.storage import STORAGE_SHIFT
 from ..simulator.jobs.stopping import LIMIT_S
+from ..simulator.launch.before import Before
 from ..simulator.operations.gpu import as_profiled_s
+from ..simulator.operations.price import kernels_before
 from ..simulator.operations.priced import PricedKernel
+from ..simulator.operations.stated import StatedPrice
 from ..simulator.prediction.kernel_row import KernelRow, fastest_first
 from ..simulator.store.store import usual_store
 from .answers import predict_all
@@ -50,16 +53,30 @@ class Predicting:
 
 
 def simulated_kernels(
-    step: "Recorded", device: Device, name: str, predicting: Predicting
+    step: "Recorded", device: Device, name: str, predicting: Predicting, stated: Sequence[StatedPrice] = ()
 ) -> dict[int, PricedKernel | str]:
-    """The Triton kernels of a step, by number of the operation: the fastest configuration; or why none is predicted."""
-    operations = {number: made for number, made in enumerate(step.step.operations) if made.kind == "triton"}
+    """The Triton kernels of a step, by number of the operation: the fastest configuration; or why none is predicted.
+
+    Args:
+        stated: prices that go before those of operations, and of kernels.
+    """
+    before = kernels_before(step.step, device, stated)
+    operations = {number: step.step.operations[number] for number in before}
     places = [place for made in operations.values() for place in made.calls]
-    answers = predicted_rows([step.calls[place] for place in places], device, name, predicting)
-    rows = dict(zip(places, answers, strict=True))
+    calls = [
+        _following(step.calls[place], before[number]) for number, made in operations.items() for place in made.calls
+    ]
+    rows = dict(zip(places, predicted_rows(calls, device, name, predicting), strict=True))
     return {
         number: _fastest(made, [rows[place] for place in made.calls], device) for number, made in operations.items()
     }
+
+
+def _following(call: "KernelCall | RefusedCall", before: Before) -> "KernelCall | RefusedCall":
+    """The launch, with what ran before it."""
+    from ..kernels.compile.call import KernelCall
+
+    return replace(call, before=before) if isinstance(call, KernelCall) else call
 
 
 def predicted_rows(
@@ -96,8 +113,13 @@ def times_s(
 
 
 def movable(call: "KernelCall") -> "KernelCall":
-    """The launch with its storages numbered from 0 on, in the order of its parameters."""
+    """The launch with storages numbered from 0 on: its own in the order of its parameters, then what ran before."""
     numbers = {storage.number: place for place, storage in enumerate(call.storages)}
+    every = dict(numbers)
+
+    def number_of(storage: int) -> int:
+        return every.setdefault(storage, len(every))
+
     pointers = {name for name, kind in call.job["signature"] if kind.startswith(("*", "tensordesc"))}
 
     def moved(name: str, value: float) -> float:
@@ -110,6 +132,7 @@ def movable(call: "KernelCall") -> "KernelCall":
         call,
         arguments={name: moved(name, value) for name, value in call.arguments.items()},
         storages=tuple(replace(storage, number=numbers[storage.number]) for storage in call.storages),
+        before=tuple(tuple(replace(use, number=number_of(use.number)) for use in kernel) for kernel in call.before),
     )
 
 

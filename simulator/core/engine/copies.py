@@ -6,8 +6,9 @@ Partition p may hold a copy of the share that is homed in partition h: entry (gr
 import numpy as np
 
 from ..jit import compiled, inlined
+from ..scatter import scatter
 from .links import Rates, write_hbm
-from .lru import Lru, drop, insert, is_present, mark_dirty, touch
+from .lru import DIRTY, STATE, Lru, drop, insert, is_present, mark_dirty, touch
 
 
 @inlined
@@ -64,3 +65,44 @@ def keep_written(l2: Lru, parts: int, granule: int, near: int, home: int, share:
         else:
             written += insert(l2, group, copy, share)
     return written + mark_dirty(l2, list_of(l2, parts, home, granule), copy_of(parts, granule, home, home))
+
+
+@inlined
+def keep_read(l2: Lru, parts: int, granule: int, near: int, home: int, share: int) -> None:
+    """L2 keeps a share that was read: at home, and of what is clean a copy on the reader's side. Args: as above."""
+    copy, home_copy = copy_of(parts, granule, near, home), copy_of(parts, granule, home, home)
+    if is_present(l2, copy):
+        touch(l2, list_of(l2, parts, near, granule), copy)
+        return
+    if is_present(l2, home_copy):
+        touch(l2, list_of(l2, parts, home, granule), home_copy)
+    else:
+        insert(l2, list_of(l2, parts, home, granule), home_copy, share)
+    if home != near and l2.entries[home_copy, STATE] != DIRTY:
+        insert(l2, list_of(l2, parts, near, granule), copy, share)
+
+
+@compiled
+def leave(l2: Lru, parts: int, interleaved: bool, streams: np.ndarray) -> None:
+    """What a kernel leaves in L2 that goes through several runs of granules at the same pace, on both sides in turns.
+
+    Args:
+        parts: partitions; interleaved: whether all of them are home to each granule.
+        streams: int64 (runs, 4), of each its first granule, how many, the bytes of one, and whether it is written.
+    """
+    turns = 0
+    for stream in streams:
+        turns = max(turns, stream[1])
+    for turn in range(turns):
+        for first, count, size, written in streams:
+            for granule in range(first + turn * count // turns, first + (turn + 1) * count // turns):
+                home, until, share = 0, parts, size // parts
+                if not interleaved:
+                    home = scatter(granule) % parts
+                    until, share = home + 1, size
+                while home < until:
+                    if written:
+                        keep_written(l2, parts, granule, turn % parts, home, share)
+                    else:
+                        keep_read(l2, parts, granule, turn % parts, home, share)
+                    home += 1

@@ -190,7 +190,11 @@ class Layout:
         inputs = _inputs(traced)
         self.tensors = {
             number: tensor_of(
-                names[number], "input" if number in inputs else "output", self.storages[number].size_bytes, layout
+                names[number],
+                "input" if number in inputs else "output",
+                number,
+                self.storages[number].size_bytes,
+                layout,
             )
             for number, layout in self.rows.items()
         }

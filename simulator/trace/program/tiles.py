@@ -92,10 +92,18 @@ def _digest(values: Array) -> bytes:
     return blake2b(np.ascontiguousarray(values, dtype=np.int64).data, digest_size=16).digest()
 
 
-def tensor_of(name: str, role: str, size_bytes: int, rows: Rows) -> Tensor:
-    """A storage as a matrix of bytes."""
+def tensor_of(name: str, role: str, number: int, size_bytes: int, rows: Rows) -> Tensor:
+    """A storage as a matrix of bytes. Args: number: of the storage."""
     count = max(1, -(-(size_bytes + rows.origin) // rows.pitch))
-    return Tensor(name=name, role=role, slabs=1, rows=count, cols=rows.pitch, dtype=DTYPES["u8"])  # type: ignore[arg-type]
+    return Tensor(
+        name=name,
+        role=role,  # type: ignore[arg-type]
+        slabs=1,
+        rows=count,
+        cols=rows.pitch,
+        dtype=DTYPES["u8"],
+        storage=number,
+    )
 
 
 def tiles_of(
