@@ -8,12 +8,14 @@ whose address all threads of a warp share, since what each thread stores at a pl
 Source: strong liveness; Nielson, Nielson and Hankin, "Principles of Program Analysis" (1999), section 2.1 and ex. 2.4.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from ..emulator.compute.by_opcode import is_try
 from ..emulator.semantics import is_followed
 from ..sass.decode import Instruction
-from ..sass.flow import BLOCK_ENDS, Flow
+from ..sass.flow import BLOCK_ENDS, FLOWS_KEPT, Flow
 from ..sass.graph import predecessors
 from ..sass.memory_instructions import BARRIERS, COPY, SHARED_LOADS, SHARED_STORES, addresses_of
 from ..sass.operands import is_uniform
@@ -137,28 +139,13 @@ def slice_of(
         through_all: whether what instructions read counts that have results which are never known, too;
         unknown: places of more such instructions; executed: blocks that are run, None: any.
     """
-    numbers: dict[str, int] = {}
-
-    def bits(names: tuple[str, ...]) -> int:
-        value = 0
-        for name in names:
-            value |= 1 << numbers.setdefault(name, len(numbers))
-        return value
-
-    def reads(place: int, instruction: Instruction) -> bool:
-        return place not in unknown and not is_try(instruction.opcode) and (through_all or is_followed(instruction))
-
-    written_bits = [bits(written(instruction)) for instruction in flow.instructions]
+    table = _registers(flow)
     read_bits = [
-        bits(
-            roots[place]
-            if place in roots
-            else read(instruction)
-            if reads(place, instruction)
-            else guard_of(instruction)
-        )
-        for place, instruction in enumerate(flow.instructions)
+        table.read[place] if place not in unknown and (follows or through_all) else table.guards[place]
+        for place, follows in enumerate(table.follows)
     ]
+    for place, names in roots.items():
+        read_bits[place] = _bits(names, table.numbers)
     wanted_at_start = [0] * len(flow.blocks)
     below = followed_edges(flow)
     if executed is not None:
@@ -175,14 +162,55 @@ def slice_of(
         kept = []
         for place in range(block.stop - 1, block.first - 1, -1):
             instruction = flow.instructions[place]
-            if place not in roots and not written_bits[place] & wanted:
+            if place not in roots and not table.written[place] & wanted:
                 continue
             kept.append(place)
             if not instruction.predicate:
-                wanted &= ~written_bits[place]
+                wanted &= ~table.written[place]
             wanted |= read_bits[place]
         places[number] = tuple(reversed(kept))
         if wanted != wanted_at_start[number]:
             wanted_at_start[number] = wanted
             waiting += [predecessor for predecessor in above[number] if predecessor not in waiting]
     return tuple(places)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Registers:
+    """What instructions read and write, as sets of bits, by place.
+
+    Args:
+        numbers: register -> its bit; written, read: by each instruction, read by none that tries for a barrier;
+        guards: what its guard reads; follows: whether its results are ever known.
+    """
+
+    numbers: dict[str, int]
+    written: tuple[int, ...]
+    read: tuple[int, ...]
+    guards: tuple[int, ...]
+    follows: tuple[bool, ...]
+
+
+@lru_cache(maxsize=FLOWS_KEPT)
+def _registers(flow: Flow) -> _Registers:
+    """Of all instructions of a kernel, which is sliced many times."""
+    numbers: dict[str, int] = {}
+    guards = tuple(_bits(guard_of(instruction), numbers) for instruction in flow.instructions)
+    return _Registers(
+        numbers=numbers,
+        written=tuple(_bits(written(instruction), numbers) for instruction in flow.instructions),
+        read=tuple(
+            guards[place] if is_try(instruction.opcode) else _bits(read(instruction), numbers)
+            for place, instruction in enumerate(flow.instructions)
+        ),
+        guards=guards,
+        follows=tuple(is_followed(instruction) for instruction in flow.instructions),
+    )
+
+
+def _bits(names: Iterable[str], numbers: dict[str, int]) -> int:
+    """A set of registers. Args: numbers: register -> its bit, those that are new are added."""
+    value = 0
+    for name in names:
+        value |= 1 << numbers.setdefault(name, len(numbers))
+    return value
