@@ -84,8 +84,7 @@ def predicted_rows(
 ) -> list[KernelRow]:
     """Launches by themselves, in order. Those that do the same are predicted once, wherever their tensors lie.
 
-    Those that use tensor cores run at the clock that the power limit allows, as vendors' kernels are priced: a step
-    repeats.
+    At the clock of a single run: templates of products took as long in steps as alone (`docs/lab/torch_templates.py`).
     """
     from ..kernels.compile.call import KernelCall
 
@@ -100,7 +99,7 @@ def predicted_rows(
         workers=predicting.workers,
         progress=predicting.progress,
     )
-    rows = (row.measured_as("sustained") if row.traffic.matmul_flop else row for row in answers)
+    rows = iter(answers)
     return [next(rows) if isinstance(call, KernelCall) else refused_row(call) for call in calls]
 
 
