@@ -27,7 +27,8 @@ def rule_notes(
     costs = []
     for rule, options in chosen.items():
         outcome = outcomes[best.config.but(**options)]
-        values = ", ".join(f"{name} {value}" for name, value in options.items())
+        unusual = {name: value for name, value in options.items() if value != schedule.options[name].default}
+        values = ", ".join(f"{name} {value}" for name, value in (unusual or options).items())
         times = f"{outcome.prediction.time_s / prediction.time_s:.2f}x" if outcome.prediction else ""
         costs.append(f"{rule} {values} ({times or f'not predicted: {outcome.reason}'})")
     return (f"by the rules of other programs, in this kernel: {'; '.join(costs)}",) if costs else ()

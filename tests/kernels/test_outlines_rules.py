@@ -53,6 +53,19 @@ def test_each_sequence_has_parts_of_its_own_splits(rule: str, page: int) -> None
     assert tally(merge.program).store_bytes["O"] == 3 * 8 * 64 * 2
 
 
+def test_explore_names_rules_by_which_sequences_have_splits_of_their_own() -> None:
+    """SGLang's eight at most leave most SMs without a CTA; the best of 4 and 16 splits is ahead."""
+    problem = replace(STEP, seqlen_k=16384, lengths=(16384, 400, 96))
+    chosen = {"block_n": 64, "num_stages": 2, "splits": (4, 16)}
+    explored = tilesight.explore(
+        problem, schedule="flash_decode", resources_of=tilesight.compiler(problem), overhead="graph", **chosen
+    )
+    (note,) = (note for note in explored.notes if note.startswith("by the rules of other programs"))
+    assert explored.ranked[0].config.splits == 16
+    assert float(note.partition("SGLang Triton split_rule sglang (")[2].partition("x)")[0]) > 1.2
+    assert "vLLM Triton split_rule vllm (" in note and "FlashInfer split_rule flashinfer (" in note
+
+
 def test_latents_are_split_by_a_rule_as_keys_are() -> None:
     """SGLang's chunk of 256 keys, for 40 heads in three tiles."""
     problem = LatentAttentionProblem(batch=2, heads=40, seqlen_q=1, seqlen_k=2048, lengths=(2048, 500), dtype="bf16")
