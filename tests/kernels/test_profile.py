@@ -19,7 +19,9 @@ import torch
 import torch.nn.functional as F
 from tilesight.kernels.capture.file import UserCodeFailed
 from tilesight.kernels.compile.call import KernelCall
+from tilesight.kernels.compile.question import question_key
 from tilesight.simulator.emulator.storage import Storage
+from tilesight.simulator.launch.before import StorageUse
 
 import tilesight
 from tilesight.tuning.step_kernels import movable
@@ -135,27 +137,41 @@ def test_what_a_file_cannot_be_given_is_one_line(file: Path) -> None:
         tilesight.profile(f"{file}:mlp", device=load_device("h200"))
 
 
+def call(x: int, y: int) -> KernelCall:
+    """A copy between two storages of these numbers."""
+    storages = tuple(Storage(number=number, size_bytes=64, name="X") for number in dict.fromkeys((x, y)))
+    return KernelCall(
+        name="copy",
+        file="",
+        line=1,
+        grid=(1, 1, 1),
+        num_warps=4,
+        num_stages=1,
+        num_ctas=1,
+        job={"signature": [["X", "*bf16"], ["Y", "*bf16"], ["n", "i64"]]},
+        arguments={"X": x + 1 << 40, "Y": (y + 1 << 40) + 16, "n": 8 << 40},
+        storages=storages,
+    )
+
+
 def test_launches_of_like_layers_are_one_question() -> None:
     """Wherever their tensors lie; not where two pointers lead to one tensor in one layer, and to two in another."""
-
-    def call(x: int, y: int) -> KernelCall:
-        storages = tuple(Storage(number=number, size_bytes=64, name="X") for number in dict.fromkeys((x, y)))
-        return KernelCall(
-            name="copy",
-            file="",
-            line=1,
-            grid=(1, 1, 1),
-            num_warps=4,
-            num_stages=1,
-            num_ctas=1,
-            job={"signature": [["X", "*bf16"], ["Y", "*bf16"], ["n", "i64"]]},
-            arguments={"X": x + 1 << 40, "Y": (y + 1 << 40) + 16, "n": 8 << 40},
-            storages=storages,
-        )
-
     first = movable(call(7, 9))
     assert first == movable(call(8, 3)) == replace(call(0, 1))
     assert movable(call(7, 7)) != first
+
+
+def test_launches_behind_like_kernels_are_one_question() -> None:
+    """What ran before counts, by which of the launch's storages it touched, whatever numbers others have."""
+    device = load_device("h200")
+
+    def key(call: KernelCall, *numbers: int) -> str:
+        before = (tuple(StorageUse(number=number, bytes=64.0, written=True) for number in numbers),)
+        return question_key([movable(replace(call, before=before))], device, "h200", "cold")
+
+    first, second = call(7, 9), call(8, 3)
+    assert key(first, 7, 5) == key(second, 8, 4) != key(second, 3, 4)
+    assert key(first, 7, 5) != key(first, 7) != question_key([movable(first)], device, "h200", "cold")
 
 
 COLLECTIVE = """

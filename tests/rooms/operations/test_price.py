@@ -6,10 +6,12 @@ from typing import Literal
 import pytest
 from support.torch_prices import channels_last, kernels_of, operation, script, tensor, time_of, transposed
 from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.before import StorageUse
 from tilesight.simulator.operations.families.foreach import CHUNK, MOST_CHUNKS
 from tilesight.simulator.operations.operation import Operation, RecordedStep
-from tilesight.simulator.operations.price import price_step
+from tilesight.simulator.operations.price import kernels_before, price_step
 from tilesight.simulator.operations.priced import PricedKernel
+from tilesight.simulator.operations.stated import parse_prices
 
 LAB = script()
 FUNCTIONS = {case.name: case for case in LAB.cases(LAB.FUNCTIONS)}
@@ -139,6 +141,34 @@ def test_a_triton_kernel_is_as_it_was_simulated_and_leaves_its_tensors_in_l2() -
     (first,), (second,) = price_step(step, H200, {0: simulated})
     assert first is simulated
     assert second.hbm_read_bytes == 0.0
+
+
+def test_a_step_that_repeats_begins_with_what_it_left() -> None:
+    """Its input of 2 MB is in L2 from the time before; one of 268 MB is not."""
+    for elements, found in ((1 << 20, True), (1 << 27, False)):
+        source, output = tensor(1, elements), tensor(2, elements)
+        step = RecordedStep(operations=(operation("relu", (source,), (output,)),), mode="eager", peak_bytes=0)
+        ((alone,),), ((again,),) = (price_step(step, H200, {}, repeats=repeats) for repeats in (False, True))
+        assert alone.hbm_read_bytes == source.bytes
+        assert again.hbm_read_bytes == (0.0 if found else source.bytes)
+
+
+def test_what_ran_before_a_triton_kernel_is_told_by_its_storages() -> None:
+    """The operation just before it comes last; before the first operation of a step come the last ones."""
+    source, made, output = (tensor(number, 1 << 20) for number in (1, 2, 3))
+    first = operation("relu", (source,), (made,))
+    second = Operation(kind="triton", name="fused", inputs=(made,), outputs=(output,))
+    step = RecordedStep(operations=(first, second), mode="compiled", peak_bytes=0)
+    relu, fused = (
+        (StorageUse(number=read, bytes=source.bytes, written=False), use)
+        for read, use in (
+            (1, StorageUse(number=2, bytes=made.bytes, written=True)),
+            (2, StorageUse(number=3, bytes=output.bytes, written=True)),
+        )
+    )
+    assert kernels_before(step, H200) == {1: (relu, fused, relu)}
+    stated = parse_prices({"fused": "5us"})
+    assert kernels_before(step, H200, stated) == {}
 
 
 @pytest.mark.parametrize("channels", [8, 16, 32, 48, 256])
