@@ -29,10 +29,10 @@ def test_gathers_take_as_long_as_their_ctas_and_what_l2_has_lost(
 @pytest.mark.parametrize("capacity", [0.1, 0.5, 1.0, 3.0])
 def test_a_cache_keeps_what_is_read_again_beside_what_is_written(capacity: float) -> None:
     """What it holds is as large as it is, and of all that is read no more than it holds is found."""
-    found = found_again(1.0, capacity)
-    assert 0.0 < found < min(capacity, 1.0)
-    assert found_again(2.0, 2.0 * capacity) == pytest.approx(found)
-    assert found_again(1.0, 2.0 * capacity) > found
+    share = found_again(1.0, capacity)
+    assert 0.0 < share < min(capacity, 1.0)
+    assert found_again(2.0, 2.0 * capacity) == pytest.approx(share)
+    assert found_again(1.0, 2.0 * capacity) > share
 
 
 @pytest.mark.parametrize(
