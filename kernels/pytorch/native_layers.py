@@ -131,7 +131,7 @@ LAYERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 def shaped() -> Iterator[None]:
     """Have torch know what they give without running them: a build for GPUs would run them on one."""
     library = torch.library.Library("aten", "IMPL")
-    for name, shapes in (("_native_multi_head_attention", _attended), ("_transformer_encoder_layer_fwd", _layer)):
+    for name, shapes in SHAPES.items():
         if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):
             library.impl(name, shapes, "Meta")
     try:
@@ -142,6 +142,16 @@ def shaped() -> Iterator[None]:
 
 def _layer(source: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(source)
+
+
+def _gru_cell(gates: Tensor, hidden_gates: Tensor, state: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    """The new state, and what its gradient needs: five numbers of each."""
+    return torch.empty_like(state), state.new_empty(state.shape[0], 5 * state.shape[1])
+
+
+def _lstm_cell(gates: Tensor, hidden_gates: Tensor, state: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """What is handed on, the new state, and gates for its gradient."""
+    return torch.empty_like(state), torch.empty_like(state), torch.empty_like(gates)
 
 
 def _attended(query: Tensor, key: Tensor, _: Tensor, width: int, heads: int, *more: Any) -> tuple[Tensor, Tensor]:
@@ -167,3 +177,14 @@ def parts_of(function: Any) -> Callable[..., Any] | None:
         return None
     composed = torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "CompositeImplicitAutograd")
     return function.decompose if composed else None
+
+
+SHAPES: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "_native_multi_head_attention": _attended,
+        "_transformer_encoder_layer_fwd": _layer,
+        "_thnn_fused_gru_cell": _gru_cell,
+        "_thnn_fused_lstm_cell": _lstm_cell,
+    }
+)
+"""torch's name -> what it gives, without values."""

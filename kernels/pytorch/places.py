@@ -95,6 +95,15 @@ class Places:
             frame = frame.f_back
         return Place(module=self._path(modules), where=where)
 
+    def in_recurrent_layer(self) -> bool:
+        """Whether a layer of `torch.nn` that a GPU would run whole, in cuDNN, is at work."""
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            if isinstance(frame.f_locals.get("self"), torch.nn.RNNBase):
+                return True
+            frame = frame.f_back
+        return False
+
     def _path(self, modules: Sequence[torch.nn.Module]) -> str:
         """Path of the innermost module. Args: modules: that are running, from the innermost on."""
         if not modules:

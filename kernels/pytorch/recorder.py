@@ -156,6 +156,7 @@ class Recorder(TorchDispatchMode):
         if not launches or not (inputs or outputs) or not self.is_on:
             return
         place = self.places.here(self.phase == "backward")
+        known = {"layer": True} if name.startswith("_thnn_fused") and self.places.in_recurrent_layer() else {}
         if name in FILLS and not inputs[len(outputs) :] and len(self.operations) == self.inits:
             self.inits += 1
         self.add(
@@ -165,7 +166,7 @@ class Recorder(TorchDispatchMode):
                 overload=str(getattr(function, "_overloadname", "")),
                 inputs=tuple(map(self.storages.operand, inputs)),
                 outputs=tuple(map(self.storages.operand, outputs)),
-                arguments=MappingProxyType({**plain_arguments(schema, args, options), **_precision(inputs)}),
+                arguments=MappingProxyType({**plain_arguments(schema, args, options), **_precision(inputs), **known}),
                 module=place.module,
                 where=place.where,
                 phase=self.phase,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ..device.device import Device
 from ..launch.before import Before, recent
 from .families.attention import attention, attention_backward
-from .families.composed import logsumexp, loss_of_elements, loss_of_logits, sum_of_products
+from .families.composed import logsumexp, loss_of_elements, loss_of_logits, recurrent_cell, sum_of_products
 from .families.convolutions.dense import convolution, convolution_backward
 from .families.convolutions.depthwise import other_kernel
 from .families.elementwise import drawn, elementwise
@@ -17,9 +17,26 @@ from .families.foreach import OPTIMIZERS, foreach
 from .families.grouped import grouped
 from .families.joining import cat
 from .families.matmul import MULTIPLIED, matmul
-from .families.movement import embedding_backward, gather, placed, pooled, scatter, split_heads, spread, triangle
+from .families.movement import (
+    embedding_backward,
+    gather,
+    gathered_back,
+    placed,
+    pooled,
+    scatter,
+    split_heads,
+    spread,
+    triangle,
+)
 from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SIMPLE
-from .families.norms import batch_norm, batch_norm_backward, group_norm, layer_norm, layer_norm_backward
+from .families.norms import (
+    batch_norm,
+    batch_norm_backward,
+    group_norm,
+    group_norm_backward,
+    layer_norm,
+    layer_norm_backward,
+)
 from .families.ordering import histogram, other_histogram, topk
 from .families.reductions import reduction
 from .families.rows import nll_loss, nll_loss_backward, softmax, softmax_backward
@@ -61,6 +78,8 @@ PRICES: Mapping[str, Price] = {
         batch_norm,
     ),
     "native_group_norm": group_norm,
+    "native_group_norm_backward": group_norm_backward,
+    "upsample_nearest2d_backward": gathered_back,
     **dict.fromkeys(("cumsum", "cumprod"), running_sum),
     "topk": topk,
     "sort": sort,
@@ -84,6 +103,7 @@ PRICES: Mapping[str, Price] = {
     "inductor::_mm_plus_mm": sum_of_products,
     **dict.fromkeys(("max_pool2d_with_indices", "avg_pool2d"), pooled),
     "native_dropout": _dropout,
+    **dict.fromkeys(("thnn_fused_gru_cell", "thnn_fused_lstm_cell"), recurrent_cell),
     **dict.fromkeys(("arange", "linspace", "eye"), _arange),
 }
 """torch's name, without underscores around it -> its price."""
@@ -181,7 +201,7 @@ def _against(name: str, operation: Operation) -> str:
         return "a copy from the host takes as long as the bus does, which has no price"
     if not operation.outputs:
         return f"{operation.name} hands its result to the host, which has no price"
-    if name.startswith("thnn_fused"):
+    if operation.arguments.get("layer"):
         return "recurrent layers run in cuDNN on a GPU, whole, and have no price; here they are seen step by step"
     dtype = operation.inputs[0].dtype if operation.inputs else ""
     if PRICES.get(name) in (matmul, grouped, convolution, convolution_backward) and dtype not in MULTIPLIED:

@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
-from ..gpu import Gpu, scratch
+from ..gpu import SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
 from .matmul import matmul
 from .reductions import LARGEST, MEAN, SUM, reduced
+
+CELL = 300.0
+"""Instructions of a recurrent cell for an element: a dozen loads, two sigmoids, a tanh. Kind: assumed."""
 
 
 def logsumexp(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -59,6 +62,14 @@ def loss_of_elements(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     output = operation.outputs[0]
     losses = scratch(operation.inputs[0], 0)
     return [iterate("sub", operation.inputs, losses, gpu), *_meaned(operation, losses, output, gpu)]
+
+
+def recurrent_cell(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`_thnn_fused_gru_cell`, `_thnn_fused_lstm_cell`: gates of both products and their biases, an element a thread."""
+    issued = CELL * operation.outputs[0].elements
+    reads, writes = operation.inputs, operation.outputs
+    note = "instructions of a recurrent cell are assumed"
+    return [gpu.kernel("recurrent_cell", reads, writes, instructions=issued, chain=4, overlap=SERIAL, note=note)]
 
 
 def _meaned(operation: Operation, losses: Operand, output: Operand, gpu: Gpu) -> list[PricedKernel]:

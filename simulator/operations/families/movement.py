@@ -22,6 +22,8 @@ INDEXED_ELEMENTS = 4
 POOLED = 60.0
 """Instructions of pooling for an element of a window. Kind: fitted, `max_pool2d` of 3 x 3 on one H100."""
 
+SPREAD = 10.0
+"""Instructions of its gradient's sum for an element. Kind: assumed."""
 HEADS = 20.0
 """Instructions of `transform_bias_rescale_qkv_kernel` for an element. Kind: counted, torch 2.11's machine code for
 sm_90, run through the simulator (docs/lab/torch_machine_code.py)."""
@@ -35,28 +37,40 @@ def triangle(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 
 def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`embedding`, `index_select`, `index`, `gather`: rows as wide loads, or elements one by one."""
+    """`embedding`, `index_select`, `index`, `gather`: rows as wide loads, or elements, from L1 if they fit."""
     output, source = operation.outputs[0], operation.inputs[0]
     indices = [operand for operand in operation.inputs if operand.dtype in ("int64", "int32", "bool")]
     row = prod(source.shape[1:]) * source.item_bytes
     rows = operation.name != "gather" and len(indices) == 1 and row % VECTOR_BYTES == 0 and source.is_dense
     if rows and len(source.shape) > 1 and output.elements == indices[0].elements * prod(source.shape[1:]):
         return [_rows_gathered(source, indices[0], output, row, gpu)]
-    elements = GATHERED if operation.name == "gather" else INDEXED_ELEMENTS
-    sectors = output.elements * gpu.device.sector_bytes
+    casts: list[PricedKernel] = []
+    if "index" in operation.name and operation.name != "index_select":
+        indices, casts = _as_long(indices, gpu)
+    is_gather = operation.name == "gather"
+    elements = GATHERED if is_gather else INDEXED_ELEMENTS
+    sectors = output.elements * gpu.device.sector_bytes if source.bytes > gpu.device.smem_per_sm_bytes else source.bytes
     taken = part(source, min(sectors, source.bytes))
     return [
+        *casts,
         gpu.kernel(
             "gather",
             (taken, *indices),
             (output,),
-            instructions=INDEXED * output.elements,
+            instructions=(INDEXED if is_gather else SCATTERED) * output.elements,
             chain=2 * elements,
             latency_s=elements * FIRST_MISS_S if source.bytes > gpu.cache.capacity_bytes else 0.0,
             l2_s=sectors / gpu.device.l2_bytes_per_s,
             overlap=SERIAL,
-        )
+        ),
     ]
+
+
+def _as_long(indices: list[Operand], gpu: Gpu) -> tuple[list[Operand], list[PricedKernel]]:
+    """Indices of 64 bits, as `index` wants them (`make_info`, ATen/native/TensorAdvancedIndexing.cpp), and casts."""
+    wide = [scratch(operand, 0, dtype="int64") if operand.dtype == "int32" else operand for operand in indices]
+    casts = [copied(old, new, gpu) for old, new in zip(indices, wide, strict=True) if old is not new]
+    return wide, casts
 
 
 def _rows_gathered(source: Operand, indices: Operand, output: Operand, row_bytes: int, gpu: Gpu) -> PricedKernel:
@@ -208,6 +222,14 @@ def spread(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         issued = ROLLED * output.elements
         return [gpu.kernel("roll", operation.inputs[:1], (output,), instructions=issued, overlap=SERIAL) for _ in dims]
     return [_strided(operation.inputs[:1], output, output.elements, gpu)]
+
+
+def gathered_back(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`upsample_nearest2d_backward`: an element of the input's gradient adds up those that it was spread to."""
+    gradient, output = operation.inputs[0], operation.outputs[0]
+    issued = INDEXED * output.elements + SPREAD * gradient.elements
+    window = gradient.elements / max(output.elements, 1)
+    return [gpu.kernel("upsample_backward", (gradient,), (output,), instructions=issued, chain=window, overlap=SERIAL)]
 
 
 def _strided(reads: tuple[Operand, ...], output: Operand, elements: int, gpu: Gpu) -> PricedKernel:

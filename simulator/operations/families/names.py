@@ -14,7 +14,8 @@ SIMPLE = FILLED | _words(
     add sub rsub mul div true_divide floor_divide remainder fmod neg abs sign reciprocal square sqrt rsqrt pow
     maximum minimum fmax fmin clamp clamp_min clamp_max where eq ne lt le gt ge heaviside copysign
     logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor
-    bitwise_left_shift bitwise_right_shift floor ceil round trunc frac isnan isinf isfinite isneginf isposinf nan_to_num
+    bitwise_left_shift bitwise_right_shift lshift rshift ilshift irshift and or xor iand ior ixor
+    floor ceil round trunc frac isnan isinf isfinite isneginf isposinf nan_to_num
     relu relu6 threshold threshold_backward hardtanh hardtanh_backward leaky_relu leaky_relu_backward
     hardsigmoid hardsigmoid_backward hardswish hardswish_backward native_dropout_backward
     mse_loss_backward smooth_l1_loss_backward huber_loss_backward lerp addcmul addcdiv masked_fill copy clone to_copy

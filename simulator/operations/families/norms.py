@@ -142,6 +142,44 @@ def group_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
+def group_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Its gradients: sums over each channel of an image, factors of groups, the input's, and those of the weights.
+
+    Source: `GroupNormBackwardKernelImplInternal`, ATen/native/cuda/group_norm_kernel.cu, torch 2.11 to 2.13.
+    """
+    wanted = operation.arguments.get("output_mask", (True, True, True))
+    copies, gradient = contiguous(operation.inputs[0], 0, gpu)
+    more, source = contiguous(operation.inputs[1], 1, gpu)
+    images, channels, *plane = source.shape
+    planes = images * channels
+    sums = scratch(source, 2, shape=(2 * planes,), dtype="float32")
+    loads = MOMENT_LOADS * prod(plane) / MOMENT_THREADS * max(planes / (4 * gpu.sms), 1.0)
+    kernels = [
+        *copies,
+        *more,
+        gpu.kernel("group_norm_sums", (gradient, source), (sums,), ctas=planes, chain=loads, overlap=SERIAL),
+    ]
+    if wanted[0]:
+        issued = BATCH_NORM * source.elements
+        factors = operation.inputs[2:]
+        kernels += [
+            gpu.kernel("elementwise", factors, (), chain=8),
+            gpu.kernel("group_factors", (sums, *factors), (), chain=5),
+            gpu.kernel(
+                "elementwise",
+                (gradient, source),
+                operation.outputs[:1],
+                instructions=issued,
+                chain=8,
+                overlap=SERIAL,
+            ),
+        ]
+    if any(wanted[1:]):
+        weights = operation.outputs[1 if wanted[0] else 0 :]
+        kernels.append(gpu.kernel("group_norm_grad_weights", (sums,), weights, chain=images))
+    return kernels
+
+
 def batch_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`native_batch_norm` and its like: statistics where they are learnt, and their update; the product."""
     training = operation.arguments.get("training", "no_training" not in operation.name)

@@ -116,6 +116,14 @@ def encode() -> Tensor:
     return layer(tokens)
 
 
+def remember() -> Tensor:
+    """A cell of a recurrent layer, and a layer, without gradients."""
+    cell, layer = nn.GRUCell(WIDTH, WIDTH, device="cuda"), nn.LSTM(WIDTH, WIDTH, device="cuda")
+    with torch.no_grad():
+        state = cell(torch.empty(2, WIDTH, device="cuda"))
+        return layer(state[None])[0]
+
+
 def infer() -> Tensor:
     """The same, where gradients are off for good."""
     layer, tokens = encoder()

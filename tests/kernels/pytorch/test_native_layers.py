@@ -74,3 +74,14 @@ def test_an_encoder_layer_is_recorded_part_by_part() -> None:
         made = record_step(f"{FILE}:{name}", load_device("h200"), "h200").step
         launched = [operation.name for operation in made.operations]
         assert launched[launched.index("addmm") :] == layer + more, name
+
+
+def test_cells_of_recurrent_layers_are_told_from_layers() -> None:
+    """A GPU runs a layer whole, in cuDNN; builds for CPUs take both apart alike, and know no shapes of a cell's."""
+    made = record_step(f"{FILE}:remember", load_device("h200"), "h200").step
+    cells = [operation for operation in made.operations if operation.name.startswith("_thnn_fused")]
+    assert [(cell.name, cell.arguments.get("layer", False)) for cell in cells] == [
+        ("_thnn_fused_gru_cell", False),
+        ("_thnn_fused_lstm_cell", True),
+    ]
+    assert not made.ended

@@ -146,3 +146,33 @@ def test_gradients_of_gathers_sort_their_indices_by_the_bits_of_places() -> None
     assert [kernel.name for kernel in kernels].count("radix_sort") == 2
     assert len(kernels) == len(names(work)) - 1 == 13
     assert 1e6 * kernels[-1].time_s == pytest.approx(171.5, rel=0.14)
+
+
+def test_gradients_of_group_norms_are_what_torch_launches() -> None:
+    """Sums, two kinds of factors, the input's gradient, the weights'; copies before them in another order."""
+    source, gradient = tensor(1, 4, 256, 128, 128), tensor(2, 4, 256, 128, 128)
+    moments, weight = (tensor(3, 4, 32, dtype="float32"), tensor(4, 4, 32, dtype="float32")), tensor(5, 256)
+    outputs = (tensor(6, 4, 256, 128, 128), tensor(7, 256), tensor(8, 256))
+    work = operation("native_group_norm_backward", (gradient, source, *moments, weight), outputs)
+    plain = ["group_norm_sums", "elementwise", "group_factors", "elementwise", "group_norm_grad_weights"]
+    assert names(work) == plain
+    turned = replace(work, inputs=(gradient, channels_last(1, 4, 256, 128, 128), *moments, weight))
+    assert names(turned) == ["elementwise", *plain]
+
+
+def test_indices_of_32_bits_are_cast_before_elements_are_taken() -> None:
+    """`index` wants 64; a table that L1 holds costs L2 nothing."""
+    table, codes = tensor(1, 16), tensor(2, 4096, 4096, dtype="int32")
+    cast, taken = kernels_of(H100, operation("index", (table, codes), (tensor(3, 4096, 4096),)))
+    assert (cast.name, taken.name, taken.bound_by) == ("unrolled_elementwise", "gather", "instructions")
+    wide = replace(codes, dtype="int64", storage_bytes=2 * codes.storage_bytes)
+    assert names(operation("index", (table, wide), (tensor(3, 4096, 4096),))) == ["gather"]
+
+
+def test_cells_have_a_price_and_layers_that_a_gpu_runs_whole_have_none() -> None:
+    """A GRU's cell by itself is a kernel of torch's."""
+    gates, state = (tensor(1, 256, 3072), tensor(2, 256, 3072)), tensor(3, 256, 1024)
+    cell = operation("_thnn_fused_gru_cell", (*gates, state), (tensor(4, 256, 1024), tensor(5, 256, 5120)))
+    assert names(cell) == ["recurrent_cell"]
+    (whole,) = kernels_of(H100, replace(cell, arguments={"layer": True}))
+    assert (whole.source, "cuDNN" in whole.reason) == ("refused", True)
