@@ -17,10 +17,10 @@ OTHERS_BYTES = 1 << 14
 
 
 class Run(NamedTuple):
-    """Granules of a storage. Args: first: number of the first; count: of them; bytes: of all [B]."""
+    """Granules of a storage. Args: first: number of the first; granules: of them; bytes: of all [B]."""
 
     first: int
-    count: int
+    granules: int
     bytes: float
 
 
@@ -35,7 +35,7 @@ class Past:
     """
 
     def __init__(self, before: Before, launches: tuple[Launch, ...], tensors: LoweredTensors, first: int) -> None:
-        runs = _own(launches, tensors)
+        runs = _runs_of(launches, tensors)
         sizes: dict[int, float] = {}
         for use in (use for kernel in before for use in kernel if use.number not in runs):
             sizes[use.number] = max(sizes.get(use.number, 0.0), use.bytes)
@@ -56,7 +56,7 @@ class Past:
             leave(l2, device.l2_partitions, interleaved, streams)
 
 
-def _own(launches: tuple[Launch, ...], tensors: LoweredTensors) -> dict[int, Run]:
+def _runs_of(launches: tuple[Launch, ...], tensors: LoweredTensors) -> dict[int, Run]:
     """Granules of the pipeline's own storages; numbers that stand for several granules are as others' storages."""
     runs: dict[int, Run] = {}
     for tensor in (tensor for launch in launches for tensor in launch.program.tensors):
@@ -68,5 +68,5 @@ def _own(launches: tuple[Launch, ...], tensors: LoweredTensors) -> dict[int, Run
 
 def _stream(run: Run, used: float, written: bool) -> tuple[int, int, int, int]:
     """The first granules of a run as `leave` has them. Args: used: bytes of it [B]."""
-    part = min(max(round(run.count * used / run.bytes), 1), run.count)
-    return run.first, part, int(run.bytes // run.count), int(written)
+    part = min(max(round(run.granules * used / run.bytes), 1), run.granules)
+    return run.first, part, int(run.bytes // run.granules), int(written)

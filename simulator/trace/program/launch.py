@@ -189,13 +189,7 @@ class Layout:
                 self.rows[number] = one_row(self.storages[number].size_bytes)
         inputs = _inputs(traced)
         self.tensors = {
-            number: tensor_of(
-                names[number],
-                "input" if number in inputs else "output",
-                number,
-                self.storages[number].size_bytes,
-                layout,
-            )
+            number: tensor_of(names[number], "input" if number in inputs else "output", self.storages[number], layout)
             for number, layout in self.rows.items()
         }
 

@@ -7,6 +7,7 @@ from hashlib import blake2b
 import numpy as np
 
 from ...dtypes import DTYPES
+from ...emulator.storage import Storage
 from ...emulator.thread_values import Array
 from ...launch.lists import Lists
 from ...launch.program import Affine, Tensor, Tile
@@ -92,9 +93,9 @@ def _digest(values: Array) -> bytes:
     return blake2b(np.ascontiguousarray(values, dtype=np.int64).data, digest_size=16).digest()
 
 
-def tensor_of(name: str, role: str, number: int, size_bytes: int, rows: Rows) -> Tensor:
-    """A storage as a matrix of bytes. Args: number: of the storage."""
-    count = max(1, -(-(size_bytes + rows.origin) // rows.pitch))
+def tensor_of(name: str, role: str, storage: Storage, rows: Rows) -> Tensor:
+    """A storage as a matrix of bytes."""
+    count = max(1, -(-(storage.size_bytes + rows.origin) // rows.pitch))
     return Tensor(
         name=name,
         role=role,  # type: ignore[arg-type]
@@ -102,7 +103,7 @@ def tensor_of(name: str, role: str, number: int, size_bytes: int, rows: Rows) ->
         rows=count,
         cols=rows.pitch,
         dtype=DTYPES["u8"],
-        storage=number,
+        storage=storage.number,
     )
 
 

@@ -145,12 +145,12 @@ def test_a_triton_kernel_is_as_it_was_simulated_and_leaves_its_tensors_in_l2() -
 
 def test_a_step_that_repeats_begins_with_what_it_left() -> None:
     """Its input of 2 MB is in L2 from the time before; one of 268 MB is not."""
-    for elements, found in ((1 << 20, True), (1 << 27, False)):
+    for elements, fits in ((1 << 20, True), (1 << 27, False)):
         source, output = tensor(1, elements), tensor(2, elements)
         step = RecordedStep(operations=(operation("relu", (source,), (output,)),), mode="eager", peak_bytes=0)
         ((alone,),), ((again,),) = (price_step(step, H200, {}, repeats=repeats) for repeats in (False, True))
         assert alone.hbm_read_bytes == source.bytes
-        assert again.hbm_read_bytes == (0.0 if found else source.bytes)
+        assert again.hbm_read_bytes == (0.0 if fits else source.bytes)
 
 
 def test_what_ran_before_a_triton_kernel_is_told_by_its_storages() -> None:
