@@ -243,3 +243,16 @@ def test_sizes_of_a_config_that_are_none_are_one_line(
     config.write_text("{}", encoding="utf-8")
     assert main(["profile", f"hf:{config}", *options]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_kernel_over_a_list_of_tensors_reads_and_writes_every_tensor() -> None:
+    """A branch for each tensor: two reads and a write of 24 that do not fit in L2, and no time below HBM's."""
+    kept, now = ([torch.empty(1 << 20, device="meta") for _ in range(24)] for _ in range(2))
+    device = load_device("h100")
+    move = lambda a, b: torch._foreach_lerp_(a, b, 0.5)  # noqa: E731
+    report = tilesight.profile(move, kept, now, device=device, mode="compiled")
+    (row,) = report.rows
+    size = 24 * (4 << 20)
+    assert row.kernel.hbm_read_bytes == pytest.approx(2 * size, rel=0.05)
+    assert row.kernel.hbm_write_bytes == pytest.approx(size, rel=0.05)
+    assert row.kernel.time_s > 0.95 * 3 * size / device.hbm_peak_bytes_per_s

@@ -146,6 +146,7 @@ def _fastest(operation: "Operation", rows: Sequence[KernelRow], device: Device) 
     doubts = [
         *(["a lower bound: waits of CTAs for each other are left out"] if row.lower_bound else []),
         *([f"addresses of {row.estimated_accesses} of {row.accesses} accesses are estimated"] if guessed else []),
+        *(note.removeprefix(f"kernel {row.name}: ") for note in row.notes),
     ]
     return PricedKernel(
         name=operation.name,

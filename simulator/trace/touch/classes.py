@@ -32,8 +32,11 @@ from .scattered.lists import Scattered
 from .use_keys import find_prologues
 from .uses import Use
 
-MOST_PATHS = 8
-"""Control paths that become classes of their own; the rest counts as the commonest."""
+MOST_PATHS = 128
+"""Control paths that become classes of their own; the rest counts as the commonest. Kernels over lists of tensors have
+a path for each: torch's compiler puts 48 and more in one."""
+MOST_COUNTS = 8
+"""Executions of straight code, by CTA, that are told apart; more count as alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +181,7 @@ class _Classifier:
         }
         compared = [block for block in np.flatnonzero(self.counts[run.cta]).tolist() if block not in even]
         counts = self.counts[np.ix_(members, compared)]
-        if len(np.unique(counts, axis=0)) > MOST_PATHS:
+        if len(np.unique(counts, axis=0)) > MOST_COUNTS:
             return np.ones(len(members), dtype=bool)
         alike: Array = (counts == self.counts[run.cta, compared]).all(axis=1)
         return alike
