@@ -164,6 +164,12 @@ def _hook_compiler(stack: ExitStack, device: Device, properties: Any, notes: dic
         replace(stack, f"{interface}.{name}", staticmethod(answer))
     # There is no generator of random numbers whose state could be kept.
     replace(stack, "torch._dynamo.utils:preserve_rng_state", nullcontext)
+    # Forward and recomputation would share one, without a kernel more.
+    replace(
+        stack,
+        "torch._functorch.partitioners:functionalize_rng_ops",
+        lambda _, forward, backward, __: (forward, backward),
+    )
     # Inductor's wrappers allocate in C++.
     guards = "torch._C._dynamo.guards"
     replace(stack, f"{guards}:_empty_strided_cuda", _empty_strided)
@@ -186,6 +192,10 @@ def _hook_compiler(stack: ExitStack, device: Device, properties: Any, notes: dic
     replace(stack, "torch._inductor.fx_passes.pad_mm:_should_pad", padding_for(device, notes))
     # It looks for libcuda.
     replace(stack, "torch._inductor.runtime.triton_helpers:set_driver_to_gpu", lambda: None)
+    # Constants that move to the device would be moved for real, unless the operation's result might differ each time.
+    tags = torch.ops.prims.device_put.default.tags
+    tags.append(torch.Tag.nondeterministic_seeded)
+    stack.callback(tags.remove, torch.Tag.nondeterministic_seeded)
     config = import_module("torch._inductor.config")
     settings = {
         "compile_threads": 1,
