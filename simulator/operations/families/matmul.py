@@ -51,6 +51,10 @@ UNALIGNED_TILES = {32: (38.0, 47.0), 64: (41.0, 63.0), 128: (29.0, 43.0)}
 """Tiles of the old kernels that take other products of such rows, an element a load -> instructions for an element of
 a tile's operands and results; the same where K is innermost in both operands. Kind: fitted, products of 27 to 8,192
 rows, 27 to 50,257 columns and K from 32 to 50,257 on one H100 (2026-11-27), which they meet by 10 %."""
+PAIRS_TILES, PAIRS = ((128, 256), (256, 128)), 27.5
+"""Tiles where all rows begin at multiples of 4 bytes, two elements a load, whole steps of K; instructions for an
+element of their operands and results. Kind: fitted, 49152 x 384 x 196 and 49152 x 196 x 384 on one H100."""
+PAIR_BYTES = 4
 UNALIGNED_SHORT = 256
 """Shorter side from which on tiles are of 128; both sides of up to two tiles of 32, one of them of one, have these.
 Kind: measured, names of 14 products' kernels on one H100."""
@@ -78,7 +82,8 @@ class Product:
     """A batch of matrix products, [m, k] times [k, n].
 
     Args:
-        aligned: rows of all matrices begin at multiples of 16 bytes; along_k: K is innermost in both operands.
+        aligned: rows of all matrices begin at multiples of 16 bytes; pairs: of 4, not of 16;
+        along_k: K is innermost in both operands.
     """
 
     batch: int
@@ -87,6 +92,7 @@ class Product:
     k: int
     dtype: str
     aligned: bool = True
+    pairs: bool = False
     along_k: bool = False
 
 
@@ -102,9 +108,11 @@ def product_of(operation: Operation) -> Product:
     output = operation.outputs[0]
     batch, m, n, k = _sizes(operation.name, left.shape, right.shape, output.shape)
     dtype = "tf32" if left.dtype == "float32" and operation.arguments.get("tf32") else left.dtype
-    aligned = all(is_aligned(matrix) for matrix in (left, right, output))
+    matrices = (left, right, output)
+    aligned = all(is_aligned(matrix) for matrix in matrices)
+    pairs = not aligned and all(is_aligned(matrix, PAIR_BYTES) for matrix in matrices)
     along_k = left.strides[-1] == 1 and right.strides[-1 if operation.name == "linear" else 0 if n == 1 else -2] == 1
-    return Product(batch=batch, m=m, n=n, k=k, dtype=dtype, aligned=aligned, along_k=along_k)
+    return Product(batch=batch, m=m, n=n, k=k, dtype=dtype, aligned=aligned, pairs=pairs, along_k=along_k)
 
 
 def ctas_of(operation: Operation, gpu: Gpu) -> int:
@@ -127,12 +135,11 @@ def _sizes(name: str, left: Shape, right: Shape, output: Shape) -> tuple[int, in
     return prod(left[:-2]), m, right[-1] if len(right) > 1 else 1, k
 
 
-def is_aligned(matrix: Operand) -> bool:
-    """Whether its rows, or its columns where those lie together, begin at multiples of 16 bytes."""
+def is_aligned(matrix: Operand, step_bytes: int = ALIGNMENT_BYTES) -> bool:
+    """Whether its rows, or its columns where those lie together, begin at multiples of 16 bytes, or others."""
     steps = [stride for stride, size in zip(matrix.strides, matrix.shape, strict=True) if stride > 1 and size > 1]
     return all(
-        stride * matrix.item_bytes % ALIGNMENT_BYTES == 0
-        for stride in (*steps, matrix.offset_bytes // matrix.item_bytes)
+        stride * matrix.item_bytes % step_bytes == 0 for stride in (*steps, matrix.offset_bytes // matrix.item_bytes)
     )
 
 
@@ -149,7 +156,7 @@ def multiplied(
     splits = 1
     long, short = max(product.m, product.n), min(product.m, product.n)
     is_old = product.dtype in RATES and not product.aligned and short > 1
-    side = _unaligned_tile(long, short) if is_old else 64
+    side = 128 if product.pairs else _unaligned_tile(long, short) if is_old else 64
     few = product.batch * ceil(long / side) * ceil(short / side)
     least = SPLIT_K if short <= 8 or few < SPLIT_SHARE * gpu.sms else DEEP_K
     if few <= gpu.sms // 2 and product.k >= least:
@@ -201,11 +208,16 @@ def _unaligned_tile(long: int, short: int) -> int:
 
 def _unaligned_s(product: Product, side: int, splits: int, gpu: Gpu) -> float:
     """Time of an old kernel: all elements of its tiles, operands for each step and results, one by one [s]."""
-    down, across = ceil(product.m / side), ceil(product.n / side)
-    loaded = (product.m * across + product.n * down) * product.k
-    issued = UNALIGNED_TILES[side][product.along_k] * product.batch * (loaded + splits * product.m * product.n)
-    busy = min(product.batch * down * across * splits / gpu.sms, 1.0)
-    return gpu.issue_s(issued / busy)
+    tiles = PAIRS_TILES if product.pairs else ((side, side),)
+    each = PAIRS if product.pairs else UNALIGNED_TILES[side][product.along_k]
+    k = STEP * ceil(product.k / STEP) if product.pairs else product.k
+    tried = []
+    for rows, columns in tiles:
+        down, across = ceil(product.m / rows), ceil(product.n / columns)
+        loaded = (product.m * across + product.n * down) * k
+        issued = each * product.batch * (loaded + splits * product.m * product.n)
+        tried.append(gpu.issue_s(issued / min(product.batch * down * across * splits / gpu.sms, 1.0)))
+    return min(tried)
 
 
 def _fastest(product: Product, rate: float, gpu: Gpu) -> tuple[float, int]:
