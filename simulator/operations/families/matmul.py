@@ -209,13 +209,13 @@ def _unaligned_tile(long: int, short: int) -> int:
 def _unaligned_s(product: Product, side: int, splits: int, gpu: Gpu) -> float:
     """Time of an old kernel: all elements of its tiles, operands for each step and results, one by one [s]."""
     tiles = PAIRS_TILES if product.pairs else ((side, side),)
-    each = PAIRS if product.pairs else UNALIGNED_TILES[side][product.along_k]
+    instructions = PAIRS if product.pairs else UNALIGNED_TILES[side][product.along_k]
     k = STEP * ceil(product.k / STEP) if product.pairs else product.k
     tried = []
     for rows, columns in tiles:
         down, across = ceil(product.m / rows), ceil(product.n / columns)
         loaded = (product.m * across + product.n * down) * k
-        issued = each * product.batch * (loaded + splits * product.m * product.n)
+        issued = instructions * product.batch * (loaded + splits * product.m * product.n)
         tried.append(gpu.issue_s(issued / min(product.batch * down * across * splits / gpu.sms, 1.0)))
     return min(tried)
 
