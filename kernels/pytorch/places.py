@@ -165,7 +165,7 @@ def _indexed(node: Any) -> int:
         return int(shape[0])
     if name in ("gather", "index_select", "scatter", "scatter_add"):
         return int(shape[node.args[1]])
-    if name in ("index", "index_put"):
+    if name in ("index", "index_put", "_unsafe_index", "_unsafe_index_put"):
         return min(int(size) for size, index in zip(shape, node.args[1], strict=False) if index is not None)
     return int(shape[-1]) if name == "nll_loss_forward" else 0
 
