@@ -258,14 +258,28 @@ def test_a_kernel_over_a_list_of_tensors_reads_and_writes_every_tensor() -> None
     assert row.kernel.time_s > 0.95 * 3 * size / device.hbm_peak_bytes_per_s
 
 
-def test_places_that_a_compiled_kernel_has_computed_are_drawn_where_that_is_asked_for() -> None:
-    """Nearest pixels of up-sampling in training: kept by the forward pass, read by the backward pass."""
-    with torch.device("meta"):
+UPSAMPLED = """
+import torch
+
+
+def inputs():
+    with torch.device("cuda"):
         model = torch.nn.Sequential(torch.nn.Conv2d(8, 16, 1), torch.nn.Upsample(scale_factor=2.0), torch.nn.SiLU())
-    x = torch.empty(2, 8, 16, 16, device="meta")
-    asked: dict[str, Any] = {"device": "h100", "mode": "compiled", "train": True}
+        return model, torch.empty(2, 8, 16, 16)
+
+
+def step(model, x):
+    return model(x)
+"""
+
+
+def test_places_that_a_compiled_kernel_has_computed_are_drawn_where_that_is_asked_for(tmp_path: Path) -> None:
+    """Nearest pixels of up-sampling in training: kept by the forward pass, read by the backward pass."""
+    path = tmp_path / "upsampled.py"
+    path.write_text(UPSAMPLED, encoding="utf-8")
     sources = [
-        {row.kernel.source for row in tilesight.profile(model, x, indices=indices, **asked).rows}
+        {row.kernel.source for row in report.rows}
         for indices in ("", "uniform")
+        for report in [tilesight.profile(f"{path}:step", device="h100", mode="compiled", train=True, indices=indices)]
     ]
     assert "refused" in sources[0] and "refused" not in sources[1]

@@ -9,14 +9,10 @@ from tilesight.simulator.device.device import load_device
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-import torch
-import torch.nn.functional as F
 from pytorch import trained
 from pytorch.trained import WIDTH
 from tilesight.kernels.pytorch.file import record_step
-from tilesight.kernels.pytorch.live import record_live
 from tilesight.simulator.operations.operation import Operation, RecordedStep
-from torch.utils.checkpoint import checkpoint
 
 
 def recorded(mode: Literal["eager", "compiled"]) -> RecordedStep:
@@ -59,31 +55,11 @@ def test_a_training_step_that_depends_on_data_shows_what_it_had_launched() -> No
     assert step.ended.startswith("index at trained.py:")
 
 
-class Recomputed(torch.nn.Module):
-    """Attention with dropout behind it, that is run again in the backward pass."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.qkv, self.out = torch.nn.Linear(128, 384), torch.nn.Linear(128, 128)
-
-    def part(self, x: torch.Tensor) -> torch.Tensor:
-        """(B, S, 128) -> the same."""
-        q, k, v = (t.unflatten(-1, (2, 64)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
-        o = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
-        return F.dropout(self.out(o), 0.1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """A loss."""
-        return checkpoint(self.part, x, use_reentrant=False).float().pow(2).mean()
-
-
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 def test_what_is_recomputed_runs_twice(mode: Literal["eager", "compiled"]) -> None:
     """Attention forward, and again in the backward pass, though random numbers follow it; its gradient once."""
-    with torch.device("meta"):
-        model = Recomputed().bfloat16()
-    x = torch.empty(2, 256, 128, dtype=torch.bfloat16, device="meta")
-    step = record_live(model, (x,), device=load_device("h200"), mode=mode, train=True).step
+    target = f"{trained.__file__}:recomputed"
+    step = record_step(target, load_device("h200"), "h200", mode=mode, train=True).step
     attention = "_scaled_dot_product_cudnn_attention"
     assert [work.phase for work in step.operations if work.name == attention] == ["forward", "backward"]
     assert [work.phase for work in step.operations if work.name == f"{attention}_backward"] == ["backward"]
