@@ -188,16 +188,20 @@ def multiplied(
     return kernels
 
 
+def _tensor_peak(product: Product, gpu: Gpu) -> float:
+    """FLOP/s of an SM's tensor cores for operands of its type, at the clock that the power limit allows; 0: none."""
+    kind = RATES[product.dtype]
+    peak = max(getattr(gpu.device, f"{unit}_{kind}_flop_per_cycle") for unit in ("mma", "wgmma", "tcgen05"))
+    return float(peak) * gpu.device.tensor_clock_hz
+
+
 def _rate(product: Product, gpu: Gpu) -> tuple[float, str]:
     """FLOP/s of an SM for operands of its type, and what is guessed in it."""
     device = gpu.device
-    if product.dtype in RATES:
-        kind = RATES[product.dtype]
-        peak = max(getattr(device, f"{unit}_{kind}_flop_per_cycle") for unit in ("mma", "wgmma", "tcgen05"))
-        if peak and product.aligned:
-            return peak * device.tensor_clock_hz, ""
-        if peak:
-            return UNALIGNED_FRACTION * peak * device.tensor_clock_hz, "rows do not begin at multiples of 16 bytes"
+    if product.dtype in RATES and (peak := _tensor_peak(product, gpu)):
+        if product.aligned:
+            return peak, ""
+        return UNALIGNED_FRACTION * peak, "rows do not begin at multiples of 16 bytes"
     return SIMT_FRACTION * 2 * device.fma_per_cycle * device.boost_clock_hz, f"{product.dtype} without tensor cores"
 
 
@@ -207,7 +211,7 @@ def _unaligned_tile(long: int, short: int) -> int:
 
 
 def _unaligned_s(product: Product, side: int, splits: int, gpu: Gpu) -> float:
-    """Time of an old kernel: all elements of its tiles, operands for each step and results, one by one [s]."""
+    """Time of an old kernel: elements of its tiles, operands for each step and results, or tensor cores [s]."""
     tiles = PAIRS_TILES if product.pairs else ((side, side),)
     instructions = PAIRS if product.pairs else UNALIGNED_TILES[side][product.along_k]
     k = STEP * ceil(product.k / STEP) if product.pairs else product.k
@@ -217,7 +221,8 @@ def _unaligned_s(product: Product, side: int, splits: int, gpu: Gpu) -> float:
         loaded = (product.m * across + product.n * down) * k
         issued = instructions * product.batch * (loaded + splits * product.m * product.n)
         tried.append(gpu.issue_s(issued / min(product.batch * down * across * splits / gpu.sms, 1.0)))
-    return min(tried)
+    flop_per_s = gpu.sms * (_tensor_peak(product, gpu) or inf)
+    return max(min(tried), 2.0 * product.batch * product.m * product.n * product.k / flop_per_s)
 
 
 def _fastest(product: Product, rate: float, gpu: Gpu) -> tuple[float, int]:

@@ -42,6 +42,15 @@ def test_products_do_their_flop(device: Device, batch: int, m: int, n: int, k: i
     assert time_of(device, work) >= max(2.0 * batch * m * n * k / peak, least_s(device, work))
 
 
+@pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.name)
+@pytest.mark.parametrize("columns", [4097, 4098])
+def test_products_of_rows_out_of_place_do_their_flop(device: Device, columns: int) -> None:
+    """Kernels that load an element or two at a time are bound by that, or by tensor cores where these are slower."""
+    work = operation("mm", (tensor(1, 4096, columns), tensor(2, columns, columns)), (tensor(3, 4096, columns),))
+    peak = device.fastest_flop_per_cycle("bf16") * device.sms * device.tensor_boost_clock_hz
+    assert time_of(device, work) >= 2.0 * 4096 * columns * columns / peak
+
+
 @given(
     st.sampled_from(DEVICES),
     st.booleans(),
