@@ -9,7 +9,7 @@ from tilesight.simulator.device.device import load_device
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from pytorch import trained
+from pytorch import recomputed, trained
 from pytorch.trained import WIDTH
 from tilesight.kernels.pytorch.file import record_step
 from tilesight.simulator.operations.operation import Operation, RecordedStep
@@ -58,7 +58,7 @@ def test_a_training_step_that_depends_on_data_shows_what_it_had_launched() -> No
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 def test_what_is_recomputed_runs_twice(mode: Literal["eager", "compiled"]) -> None:
     """Attention forward, and again in the backward pass, though random numbers follow it; its gradient once."""
-    target = f"{trained.__file__}:recomputed"
+    target = f"{recomputed.__file__}:step"
     step = record_step(target, load_device("h200"), "h200", mode=mode, train=True).step
     attention = "_scaled_dot_product_cudnn_attention"
     assert [work.phase for work in step.operations if work.name == attention] == ["forward", "backward"]
