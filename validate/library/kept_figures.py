@@ -98,7 +98,9 @@ def difference(kept: Kernel | None, made: Kernel) -> str:
     """How a kernel made anew differs from the one that is kept, in one line; empty where it does not."""
     if kept is None:
         return "is not kept"
-    if kept.resources != made.resources or kept.reason != made.reason:
+    # A kernel that does not fit may be kept with what it would take; one that is made anew says only why.
+    took_otherwise = kept.resources != made.resources and (made.resources or not made.reason)
+    if took_otherwise or kept.reason != made.reason:
         return f"takes {dict(made.resources)} {made.reason}, kept are {dict(kept.resources)} {kept.reason}".rstrip()
     if kept.figures is None or made.figures is None:
         return "" if kept.figures is made.figures else "has figures in one of the two alone"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.recorded_code import FILE, Kernel, recorded
 from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.library.files import Kernel as Kept
 from tilesight.simulator.library.lookup import find_kernel
 from tilesight.validate.library.kept_figures import difference, figures_on
 
@@ -57,3 +58,12 @@ def test_a_kernel_made_anew_is_told_from_the_one_that_is_kept() -> None:
     assert "CTAs on an SM, kept is" in difference(kept, slower)
     resources = dict(kept.resources) | {"registers_per_thread": 255}
     assert difference(kept, replace(kept, resources=resources)).startswith("takes {")
+
+
+def test_a_kernel_that_does_not_fit_is_as_kept_where_it_is_refused_for_the_same_reason() -> None:
+    """The compiler names no registers of what it refuses; the library may have kept them."""
+    kept = Kept(resources={"registers_per_thread": 255}, reason="shared memory: a CTA needs too much")
+    refused = Kept(resources={}, reason=kept.reason)
+    assert difference(kept, refused) == ""
+    assert difference(kept, replace(refused, reason="registers: a thread needs too many")).startswith("takes {}")
+    assert difference(kept, replace(kept, resources={"registers_per_thread": 128})).startswith("takes {")
