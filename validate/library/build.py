@@ -36,7 +36,7 @@ from ...simulator.schedules.contract import Schedule
 from ...simulator.schedules.registry import written_schedules
 from ..measure.results_file import read_results
 from ..points.point import Point, runnable_schedules
-from .kept_figures import difference, figures_on, lost_matmuls
+from .kept_figures import difference, figures_on
 
 ROOM = Path(lookup.__file__).parent
 CAPABILITIES = (80, 90)
@@ -215,14 +215,10 @@ def check(capability: int, folder: Path | None, count: int, seed: int) -> list[s
         The kernels that come out otherwise than they are kept, a line each.
     """
     known = dict(groups(capability, folder))
-    devices = devices_of(capability)
     others = []
     kept = sorted((file, key) for file, key in known if key in kept_in(file))
     for file, key in random.Random(seed).sample(kept, min(count, len(kept))):
-        launches = [launch for launch, _ in known[file, key]]
-        outcomes = compile_many(known[file, key], devices[0], code=True, workers=1)
-        made = kept_kernel(devices, list(zip(launches, outcomes, strict=True)))
-        if unlike := difference(kept_in(file).get(key), made):
+        if unlike := difference(kept_in(file).get(key), made_anew(capability, known[file, key])):
             others.append(f"{file}: {key}: {unlike}")
     return others
 
@@ -230,45 +226,34 @@ def check(capability: int, folder: Path | None, count: int, seed: int) -> list[s
 def add(capability: int, folder: Path | None, most: int) -> int:
     """Make so many kernels that are not kept, so that a build goes on in parts. Returns: how many remain."""
     missing = [(name, pairs) for name, pairs in groups(capability, folder) if name[1] not in kept_in(name[0])]
-    devices = devices_of(capability)
     made: dict[str, dict[str, Kernel]] = {}
     for (file, key), pairs in missing[:most]:
-        outcomes = zip((launch for launch, _ in pairs), compile_many(pairs, devices[0], code=True), strict=True)
-        made.setdefault(file, {})[key] = kept_kernel(devices, list(outcomes))
+        made.setdefault(file, {})[key] = made_anew(capability, pairs)
     for file, kernels in made.items():
         path_of(file).write_bytes(pack({**kept_in(file), **kernels}, made_here()))
     return len(missing[most:])
 
 
-def mend(capability: int, folder: Path | None) -> list[str]:
-    """Make those kernels anew that lack the time of a loop's matmuls; stamp all files as of today.
+def renew(capability: int, folder: Path | None, workers: int) -> list[str]:
+    """Make every kept kernel anew, and keep those as they came out that differ; stamp all files as of today.
 
     Args:
-        folder: as in `build`.
+        folder: as in `build`; kept kernels that it does not name stay as they are.
 
     Returns:
-        What became of each, a line each.
+        What was kept of each that differs, a line each.
     """
-    devices = devices_of(capability)
-    known = groups(capability, folder)
-    contents = {file: dict(kept_in(file)) for file in {file for (file, _), _ in known}}
-    done = []
-    for (file, key), pairs in known:
-        kept, launch = contents[file].get(key), pairs[0][0]
-        if kept is None or kept.figures is None or (key == next(keys.keys_of(launch)) and keys.by_length(launch)):
-            continue
-        if not lost_matmuls(launch, kept.figures, devices[0]):
-            continue
-        outcomes = compile_many(pairs, devices[0], code=True)
-        made = kept_kernel(devices, [(launch, outcome) for (launch, _), outcome in zip(pairs, outcomes, strict=True)])
-        contents[file].pop(key, None)
-        if made.figures and not lost_matmuls(launch, made.figures, devices[0]):
-            contents[file][key] = made
-        done.append(f"{file}: {key}: {'made anew' if key in contents[file] else 'left out: ' + made.reason}")
-        _say(done[-1])
+    count = len(groups(capability, folder))
+    contents = {file: dict(kept_in(file)) for (file, _), _ in groups(capability, folder)}
+    jobs = [(capability, folder, first) for first in range(0, count, SLICE)]
+    others = []
+    for slice_ in run_all(renewed_slice, jobs, workers, lambda done, total: _say(f"{done} of {total} slices anew")):
+        for (file, key), kernel in slice_.items():
+            others.append(f"{file}: {key}: {difference(contents[file][key], kernel)}")
+            contents[file][key] = kernel
     for file, kernels in contents.items():
         path_of(file).write_bytes(pack(kernels, made_here()))
-    return done
+    return others
 
 
 @cache
@@ -289,13 +274,24 @@ def _say(text: str) -> None:
 def kept_slice(job: tuple[int, Path | None, int]) -> dict[tuple[str, str], Kernel]:
     """Kernels of an architecture from one on. Args: job: capability, folder as in `groups`, number of the first."""
     capability, folder, first = job
+    return {name: made_anew(capability, pairs) for name, pairs in groups(capability, folder)[first : first + SLICE]}
+
+
+def renewed_slice(job: tuple[int, Path | None, int]) -> dict[tuple[str, str], Kernel]:
+    """Those of a slice that are kept, and come out otherwise. Args: as of `kept_slice`."""
+    capability, folder, first = job
+    renewed = {}
+    for (file, key), pairs in groups(capability, folder)[first : first + SLICE]:
+        if key in kept_in(file) and difference(kept_in(file)[key], made := made_anew(capability, pairs)):
+            renewed[file, key] = made
+    return renewed
+
+
+def made_anew(capability: int, pairs: Sequence[Wanted]) -> Kernel:
+    """A kernel as it is compiled and simulated here. Args: pairs: launches that it stands for, with their problems."""
     devices = devices_of(capability)
-    kernels = {}
-    for key, pairs in groups(capability, folder)[first : first + SLICE]:
-        outcomes = compile_many(pairs, devices[0], code=True, workers=1)
-        launches = [launch for launch, _ in pairs]
-        kernels[key] = kept_kernel(devices, list(zip(launches, outcomes, strict=True)))
-    return kernels
+    outcomes = compile_many(pairs, devices[0], code=True, workers=1)
+    return kept_kernel(devices, [(launch, outcome) for (launch, _), outcome in zip(pairs, outcomes, strict=True)])
 
 
 def kept_kernel(devices: Sequence[Device], group: Sequence[tuple[Launch, Outcome]]) -> Kernel:
@@ -328,14 +324,14 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--recorded", type=Path, metavar="FOLDER", help="of results files whose kernels are kept too")
     parser.add_argument("--check", type=int, metavar="N", help="make N kernels anew and compare, in place of all")
-    parser.add_argument("--mend", action="store_true", help="make those anew that break a law, in place of all")
+    parser.add_argument("--renew", action="store_true", help="make what is kept anew, and keep what differs")
     parser.add_argument("--add", type=int, metavar="N", help="make N of those that are not kept, in place of all")
     parser.add_argument("--seed", type=int, default=0, help="of the choice of those")
     chosen = parser.parse_args(arguments)
     for capability in chosen.capability or CAPABILITIES:
         folder = chosen.recorded if capability == RECORDED_ON else None
-        if chosen.mend:
-            mend(capability, folder)
+        if chosen.renew:
+            _say("\n".join(renew(capability, folder, cores())))
         elif chosen.add is not None:
             _say(f"sm_{capability}: {add(capability, folder, chosen.add)} kernels remain to be made")
         elif chosen.check is None:
