@@ -244,7 +244,7 @@ def renew(capability: int, folder: Path | None, workers: int) -> list[str]:
         What was kept of each that differs, a line each.
     """
     count = len(groups(capability, folder))
-    contents = {file: dict(kept_in(file)) for (file, _), _ in groups(capability, folder)}
+    contents = {file: dict(kept_in(file)) for (file, key), _ in groups(capability, folder) if key in kept_in(file)}
     jobs = [(capability, folder, first) for first in range(0, count, SLICE)]
     others = []
     for slice_ in run_all(renewed_slice, jobs, workers, lambda done, total: _say(f"{done} of {total} slices anew")):
@@ -258,8 +258,8 @@ def renew(capability: int, folder: Path | None, workers: int) -> list[str]:
 
 @cache
 def kept_in(file: str) -> dict[str, Kernel]:
-    """Kernels of a file of the library, by key. Args: file: as in `keys.file_of`."""
-    return unpack(path_of(file).read_bytes())[0]
+    """Kernels of a file of the library, by key; none where there is no such file. Args: file: as in `keys.file_of`."""
+    return unpack(path_of(file).read_bytes())[0] if path_of(file).exists() else {}
 
 
 def path_of(file: str) -> Path:
