@@ -97,9 +97,10 @@ class Places:
 
     def in_recurrent_layer(self) -> bool:
         """Whether a layer of `torch.nn` that a GPU would run whole, in cuDNN, is at work."""
-        frame: FrameType | None = sys._getframe()
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            if isinstance(frame.f_locals.get("self"), torch.nn.RNNBase):
+            # No others' variables: a frame keeps what it was asked for, and would keep tensors alive.
+            if frame.f_code is CALL and isinstance(frame.f_locals["self"], torch.nn.RNNBase):
                 return True
             frame = frame.f_back
         return False

@@ -124,6 +124,16 @@ def remember() -> Tensor:
         return layer(state[None])[0]
 
 
+def repeat_cell() -> Tensor:
+    """A cell of a recurrent layer four times, without gradients."""
+    cell = nn.GRUCell(WIDTH, WIDTH, device="cuda")
+    given, state = torch.empty(2, WIDTH, device="cuda"), torch.empty(2, WIDTH, device="cuda")
+    with torch.no_grad():
+        for _ in range(4):
+            state = cell(given, state)
+    return state
+
+
 def infer() -> Tensor:
     """The same, where gradients are off for good."""
     layer, tokens = encoder()

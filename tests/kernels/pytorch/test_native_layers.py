@@ -85,3 +85,14 @@ def test_cells_of_recurrent_layers_are_told_from_layers() -> None:
         ("_thnn_fused_lstm_cell", True),
     ]
     assert not made.ended
+
+
+def test_what_a_cell_of_a_recurrent_layer_needs_is_free_before_the_next() -> None:
+    """Gates of two products and what a gradient would need: alive from the first of them to the end of the cell."""
+    made = record_step(f"{FILE}:repeat_cell", load_device("h200"), "h200").step
+    step = [operation for operation in made.operations if operation.name in ("mm", "addmm", "_thnn_fused_gru_cell")]
+    first, _, cell, *_ = step
+    assert [operation.live_bytes for operation in step[2::3]] == [cell.live_bytes] * 4
+    state_bytes = cell.outputs[0].bytes
+    assert cell.live_bytes - first.live_bytes == (3 + 1 + 5) * state_bytes
+    assert made.peak_bytes == cell.live_bytes
