@@ -15,9 +15,10 @@ from .sorting import rows_of, sorted_rows
 
 TOPK_S = 3.5e-6
 """A row's CTA of `gatherTopK` [s]. Kind: fitted, two of 64 elements on one H100."""
-ROW_S = 3.6e-7
-"""A row of up to ROW elements, of an SM with many [s]. Kind: fitted, the same, 4,096 and 8,192 rows."""
-ROW = 1024
+WARP_S = 1.8e-7
+"""A warp of such a CTA, of an SM with many [s]. Kind: fitted, the same, 4,096 and 8,192 rows of two warps."""
+WARP, ROW = 32, 1024
+"""Elements of a row that a warp takes, and most that a CTA takes at once."""
 MULTI_BLOCK = ((20, 20000), (40, 10000), (80, 8000), (199, 5000), (799, 3000), (4000, 800))
 """Most rows -> shortest of which a row is shared by CTAs (`should_use_sbtopk`); of more rows LONG_ROW."""
 LONG_ROW = 400
@@ -43,7 +44,7 @@ def topk(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if row >= least:
         kernels = _shared_rows(operation, gpu)
     else:
-        waits = (TOPK_S + rows * ROW_S / gpu.sms) * max(row / ROW, 1.0)
+        waits = TOPK_S * max(row / ROW, 1.0) + rows * ceil(row / WARP) * WARP_S / gpu.sms
         kernels = [gpu.kernel("gather_topk", (source,), operation.outputs, latency_s=waits)]
     if operation.arguments.get("sorted", True):
         taken = operation.outputs[0].elements // rows
