@@ -1,6 +1,6 @@
 """Triton kernels of a step of PyTorch, from machine code: recorded launches in, a price for each operation out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -55,21 +55,36 @@ class Predicting:
 def simulated_kernels(
     step: "Recorded", device: Device, name: str, predicting: Predicting, stated: Sequence[StatedPrice] = ()
 ) -> dict[int, PricedKernel | str]:
-    """The Triton kernels of a step, by number of the operation: the fastest configuration; or why none is predicted.
+    """The Triton kernels of a step, by number of the operation: as a tuner chooses them; or why none is predicted.
 
     Args:
         stated: prices that go before those of operations, and of kernels.
     """
     before = kernels_before(step.step, device, stated)
     operations = {number: step.step.operations[number] for number in before}
-    places = [place for made in operations.values() for place in made.calls]
-    calls = [
-        _following(step.calls[place], before[number]) for number, made in operations.items() for place in made.calls
-    ]
-    rows = dict(zip(places, predicted_rows(calls, device, name, predicting), strict=True))
+    chosen = _chosen(step, operations, device, name, predicting)
+    calls = [_following(step.calls[chosen[number]], before[number]) for number in operations]
+    rows = predicted_rows(calls, device, name, predicting)
     return {
-        number: _fastest(made, [rows[place] for place in made.calls], device) for number, made in operations.items()
+        number: _priced(operation, row, device)
+        for (number, operation), row in zip(operations.items(), rows, strict=True)
     }
+
+
+def _chosen(
+    step: "Recorded", operations: "Mapping[int, Operation]", device: Device, name: str, predicting: Predicting
+) -> dict[int, int]:
+    """The configuration that a tuner chooses for each operation, a number in `step.calls`.
+
+    Tuners of torch and Triton flush L2 before each run: what the step has left there makes no choice.
+    Source: `InductorBenchmarker.benchmark_gpu`, `triton.testing.do_bench`.
+    """
+    tuned = {number: operation.calls for number, operation in operations.items() if len(operation.calls) > 1}
+    places = list(dict.fromkeys(place for calls in tuned.values() for place in calls))
+    candidates = predicted_rows([step.calls[place] for place in places], device, name, predicting)
+    rows = dict(zip(places, candidates, strict=True))
+    first = {number: operation.calls[0] for number, operation in operations.items()}
+    return first | {number: calls[fastest_first([rows[it] for it in calls])[0]] for number, calls in tuned.items()}
 
 
 def _following(call: "KernelCall | RefusedCall", before: Before) -> "KernelCall | RefusedCall":
@@ -135,9 +150,8 @@ def movable(call: "KernelCall") -> "KernelCall":
     )
 
 
-def _fastest(operation: "Operation", rows: Sequence[KernelRow], device: Device) -> PricedKernel | str:
-    """What a Triton kernel takes; or why nobody knows, in one line. Args: rows: of its configurations."""
-    row = rows[fastest_first(rows)[0]]
+def _priced(operation: "Operation", row: KernelRow, device: Device) -> PricedKernel | str:
+    """What a Triton kernel takes; or why nobody knows, in one line. Args: row: of the chosen configuration."""
     launch = row.prediction
     if launch is None:
         return row.refused or "it is not predicted"

@@ -1,0 +1,64 @@
+"""Configurations of a step's Triton kernels: chosen as tuners choose, on an L2 that holds nothing of the step."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tilesight.kernels.compile.call import KernelCall
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.emulator.storage import Storage
+from tilesight.simulator.operations.operation import Operand, Operation, RecordedStep
+from tilesight.simulator.prediction.kernel_row import KernelRow
+
+from tilesight.tuning import step_kernels
+from tilesight.tuning.step_kernels import Predicting, simulated_kernels
+
+TIMES_S = {"cold": {4: 3e-6, 8: 2e-6}, "warm": {4: 1e-6, 8: 1.5e-6}}
+"""Warps -> time: eight are faster on a flushed L2, four where the step has left the data."""
+
+
+def launch(num_warps: int) -> KernelCall:
+    """A configuration of a kernel over one storage."""
+    return KernelCall(
+        name="scale",
+        file="",
+        line=1,
+        grid=(1, 1, 1),
+        num_warps=num_warps,
+        num_stages=1,
+        num_ctas=1,
+        job={"signature": [["X", "*bf16"]]},
+        arguments={"X": 1 << 40},
+        storages=(Storage(number=0, size_bytes=1 << 20, name="X"),),
+    )
+
+
+def predicted(calls: Sequence[KernelCall], *_: Any) -> list[KernelRow]:
+    """Rows by the times above."""
+    rows = []
+    for call in calls:
+        traffic = SimpleNamespace(time_s=TIMES_S["warm" if call.before else "cold"][call.num_warps])
+        for name in ("hbm_read_bytes", "hbm_write_bytes", "l2_read_bytes", "l2_write_bytes"):
+            setattr(traffic, name, 0.0)
+        made = cast(Any, SimpleNamespace(traffic=traffic, bottleneck="hbm"))
+        rows.append(KernelRow(name="scale", grid=call.grid, num_warps=call.num_warps, num_stages=1, prediction=made))
+    return rows
+
+
+def test_a_tuner_chooses_on_a_flushed_l2_and_the_step_runs_its_choice_on_what_it_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second kernel finds its data in L2; it runs with eight warps all the same, since the tuner saw a miss."""
+    x = Operand(shape=(1 << 19,), dtype="bfloat16", strides=(1,), storage=0, storage_bytes=1 << 20)
+    scale = Operation(kind="triton", name="scale", inputs=(x,), outputs=(x,), calls=(0, 1))
+    step = RecordedStep(operations=(scale, scale), mode="compiled", peak_bytes=1 << 20)
+    recorded = cast(Any, SimpleNamespace(step=step, calls=(launch(4), launch(8))))
+    monkeypatch.setattr(step_kernels, "predicted_rows", predicted)
+    device = load_device("h200")
+    times_s = [
+        kernel.time_s
+        for kernel in simulated_kernels(recorded, device, "h200", Predicting()).values()
+        if not isinstance(kernel, str)
+    ]
+    assert times_s == [step_kernels.as_profiled_s(TIMES_S["warm"][8], device)] * 2
