@@ -13,7 +13,7 @@ from ..device.device import Device
 from ..models.model import Layers, Model
 from ..problems.attention import AttentionProblem
 from ..schedules.contract import Schedule
-from ..schedules.registry import all_schedules
+from ..schedules.registry import DEFAULT_SCHEDULE, all_schedules
 from .candidate import Candidate
 from .explore import Exploration
 from .unlucky import Unlucky, unlucky_shapes
@@ -33,6 +33,7 @@ class Serving:
     Args:
         model; tp: GPUs that share its heads; batch: sequences that are decoded together; seqlen: tokens of each.
         kv_dtype: element type of the KV cache, where it is not the model's: as of `AttentionProblem`.
+        padded: whether prefill pads values that are narrower than keys to their width.
 
     Raises:
         ValueError: a number is not allowed; the text names it.
@@ -43,6 +44,7 @@ class Serving:
     batch: int = 1
     seqlen: int = 8192
     kv_dtype: str = ""
+    padded: bool = True
 
     def __post_init__(self) -> None:
         self.model.shard(self.tp)
@@ -92,7 +94,8 @@ class Serving:
 
     def prefill_problem(self, layers: Layers) -> AttentionProblem:
         """One layer, one sequence, on one GPU."""
-        return self.model.problem(batch=1, seqlen_q=self.seqlen, seqlen_k=self.seqlen, tp=self.tp, layers=layers)
+        shape = {"batch": 1, "seqlen_q": self.seqlen, "seqlen_k": self.seqlen}
+        return self.model.problem(**shape, tp=self.tp, layers=layers, padded=self.padded)
 
     def decode_problem(self, layers: Layers) -> AttentionProblem:
         """One layer, a query of each sequence over the keys that its cache keeps, all of which it sees; on one GPU."""
@@ -227,6 +230,12 @@ def decode_schedules(problem: AttentionProblem) -> list[Schedule]:
         for schedule in all_schedules().values()
         if schedule.why_not(problem) is None and schedule.why_not(long) is not None
     ]
+
+
+def prefill_schedules(problem: AttentionProblem) -> list[Schedule]:
+    """The default schedule, or those that take the problem where it does not."""
+    able = [schedule for schedule in all_schedules().values() if schedule.why_not(problem) is None]
+    return [schedule for schedule in able if schedule.name == DEFAULT_SCHEDULE] or able
 
 
 def serve(

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.explore.explore import explore
-from tilesight.simulator.explore.serving import Serving, ServingAnswer, decode_schedules, serve
+from tilesight.simulator.explore.serving import Serving, ServingAnswer, decode_schedules, prefill_schedules, serve
 from tilesight.simulator.models.catalogue import load_model
 from tilesight.simulator.models.config_json import model_of
 from tilesight.simulator.models.model import Model
@@ -88,3 +88,14 @@ def test_copies_of_kv_heads_are_said() -> None:
     """16 GPUs hold each of 8 KV heads twice."""
     notes = Serving(model=load_model("llama-3-70b"), tp=16).notes
     assert len(notes) == 1 and "each is held 2 times" in notes[0]
+
+
+def test_values_narrower_than_keys_are_prefilled_as_they_are_unless_padded() -> None:
+    """DeepSeek-V3's of 128 beside keys of 192: by the schedule that takes them, else by the default one."""
+    asked = Serving(model=load_model("deepseek-v3"), tp=8, padded=False)
+    narrow = asked.prefill_problem(asked.model.kinds[0])
+    assert (narrow.head_dim, narrow.head_dim_v) == (192, 128)
+    assert [schedule.name for schedule in prefill_schedules(narrow)] == ["masked_flash"]
+    padded = replace(asked, padded=True).prefill_problem(asked.model.kinds[0])
+    assert (padded.head_dim, padded.head_dim_v) == (192, 0)
+    assert [schedule.name for schedule in prefill_schedules(padded)] == ["flash2"]

@@ -1,13 +1,13 @@
 """Asks for prefill and decode of a model's layers on a device: what is known from the store, the rest on all cores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...compiling import why_not
 from ...simulator.device.device import Device
 from ...simulator.explore.explore import Exploration, explore
-from ...simulator.explore.serving import Serving, ServingAnswer, decode_schedules, serve
+from ...simulator.explore.serving import Serving, ServingAnswer, decode_schedules, prefill_schedules, serve
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.schedules.registry import DEFAULT_SCHEDULE
 from ...simulator.store.pipelines import answers
@@ -37,7 +37,8 @@ def answer_of(
     """A model on a device.
 
     Of prefill, what the library of compiled kernels lacks is estimated, and the best compiled where torch and triton
-    are installed. Decode is a lower bound where they are not, and a note says so.
+    are installed; values narrower than keys are padded where they are not. Decode is a lower bound where they are not,
+    and a note says so.
     """
 
     def ranked(
@@ -60,8 +61,10 @@ def answer_of(
             )
 
     def prefill(problem: AttentionProblem) -> Exploration:
-        exploration = ranked(problem, [DEFAULT_SCHEDULE], asking.overhead, False)
-        if lack or not exploration.ranked or not exploration.ranked[0].is_estimated:
+        able = [schedule.name for schedule in prefill_schedules(problem)]
+        kept = able == [DEFAULT_SCHEDULE]
+        exploration = ranked(problem, able, asking.overhead, not kept)
+        if lack or not kept or not exploration.ranked or not exploration.ranked[0].is_estimated:
             return exploration
         best = exploration.ranked[0].config_dict()
         compiled = ranked(problem, [DEFAULT_SCHEDULE], asking.overhead, True, **best)
@@ -76,4 +79,5 @@ def answer_of(
 
     lack = why_not()
     lacks = (f"decode is a lower bound: to predict it, {lack}",) if lack else ()
+    asked = replace(asked, padded=bool(lack))
     return serve(asked, device, device_name, prefill, decode, asking.l2, asking.overhead, (*notes, *lacks))
