@@ -1,17 +1,19 @@
 """What L1 serves of what is loaded again: a table of 1 KiB, however many CTAs look there, and what a CTA has loaded."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
 
 import tilesight
 
 if missing_package() is None:
     import torch
     from tilesight.simulator.trace.cta.every_thread import every_access
-    from tilesight.simulator.trace.touch.scattered import sectors
-    from zoo import look_ups
+    from tilesight.simulator.trace.touch.scattered import lists, sectors
+    from zoo import indexed_rows, look_ups
     from zoo.cases import CASES
     from zoo.traced import traced
 
@@ -82,7 +84,23 @@ def test_lists_that_will_be_too_long_are_given_up_after_two_iterations(monkeypat
     assert trips > 2
     iterations.clear()
     monkeypatch.setattr(sectors, "MOST_SECTORS", 1 << 10)
+    monkeypatch.setattr(lists, "ATTEMPTS", 1)
     kernel, _ = traced.__wrapped__(CASES["gathered_product_of_many_ctas"])
     assert max(iterations) < 2
     assert len(iterations) < followed
     assert any("too many places to list" in note for note in kernel.notes)
+
+
+def test_rows_that_are_too_many_to_be_listed_are_read_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of 128 B in random order, each once: a few CTAs stand for all, in turn, and touch more than L2 holds."""
+    rows, width, each = 1 << 17, 64, 64
+    monkeypatch.setattr(sectors, "MOST_SECTORS", 1 << 18)
+    monkeypatch.setattr(sectors, "ENOUGH_SECTORS", 1 << 17)
+    ids = torch.randperm(rows, generator=torch.Generator().manual_seed(1))
+    with tilesight.capture() as launches:
+        table, z = (torch.empty(rows, width, dtype=torch.float16, device="meta") for _ in "wz")
+        indexed_rows.embedding_rows[(rows // each,)](ids, table, z, rows, D=width, R=each)
+    device = replace(load_device("h200"), l2_bytes=1 << 20)
+    (row,) = tilesight.predict(launches, device=device).rows
+    assert row.traffic.hbm_read_bytes == pytest.approx(rows * (2 * width + 8), rel=0.01)
+    assert any("CTAs stand for those of all 2,048, in turn" in note for note in row.notes)

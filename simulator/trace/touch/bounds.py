@@ -49,14 +49,14 @@ def _listed_reach(use: Use, trips: Mapping[int, Array]) -> tuple[Array, Array]:
 
 def _reach_of(listing: Listing) -> tuple[Array, Array]:
     """First byte of the pieces of each CTA, and one past the last, int64 (CTAs,) each [B]."""
-    ctas = len(listing.at)
-    owners = np.repeat(np.repeat(np.arange(ctas), len(listing.spans) // ctas), listing.spans[:, 1])
-    low = np.full(ctas, listing.starts.max(initial=0), dtype=np.int64)
-    high = np.full(ctas, listing.starts.min(initial=np.iinfo(np.int64).max), dtype=np.int64)
+    firsts, of_cta = np.unique(listing.at, return_inverse=True)  # CTAs may share lists
+    owners = np.repeat(np.repeat(np.arange(len(firsts)), len(listing.spans) // len(firsts)), listing.spans[:, 1])
+    low = np.full(len(firsts), listing.starts.max(initial=0), dtype=np.int64)
+    high = np.full(len(firsts), listing.starts.min(initial=np.iinfo(np.int64).max), dtype=np.int64)
     np.minimum.at(low, owners, listing.starts)
     piece = listing.piece
     np.maximum.at(high, owners, listing.starts + piece.pitch * (piece.rows - 1) + piece.width)
-    return low, high
+    return low[of_cta.reshape(-1)], high[of_cta.reshape(-1)]
 
 
 def check_bounds(subject: Subject, run: CtaRun) -> None:

@@ -143,7 +143,7 @@ class _Classifier:
         # Of copies by TMA at addresses that are not affine each CTA's are listed as they are.
         listed = uses_of(cta_class).listed if self.tracer.code_slice.copying else frozenset()
         kinds = find_mask_kinds(self.tracer, cta_class, self.notes, listed, frozenset(changing))
-        scattered = Scattered(self.tracer, cta_class, kinds.scattered)
+        scattered = Scattered(self.tracer, cta_class, kinds.scattered, self.notes)
         masked: list[MaskClass] = []
         others: list[PathClass] = []
         in_l1: dict[int, float] = {}

@@ -67,8 +67,9 @@ def called(code: tuple[str, ...]) -> CompiledKernel:
 
 
 def starts(lists: Listing) -> tuple[object, ...]:
-    """What a listing holds."""
-    return lists.starts.tolist(), lists.piece, lists.spans.tolist()
+    """What a listing holds of each CTA; several may share their lists."""
+    of_ctas = (lists.spans[at:until].tolist() for at, until in zip(lists.at, lists.until, strict=True))
+    return lists.piece, [[lists.starts[at : at + count].tolist() for at, count in spans] for spans in of_ctas]
 
 
 def touched(traced: Traced) -> list[tuple[object, ...]]:

@@ -35,38 +35,62 @@ from .sectors import (
     without_repeats,
 )
 
+ATTEMPTS = 4
+"""Numbers of CTAs that are tried to follow: all, and fewer."""
+NEARLY = 0.9
+"""Of the pieces that may be listed, which are aimed at."""
+
 
 class Scattered:
     """Scattered accesses of CTAs of one control path.
 
     Args:
-        cta_class: all of these CTAs; places: of the accesses in the code.
+        cta_class: all of these CTAs; places: of the accesses in the code; notes: gets remarks, one line each.
     """
 
-    def __init__(self, tracer: Tracer, cta_class: CtaClass, places: frozenset[int]) -> None:
+    def __init__(self, tracer: Tracer, cta_class: CtaClass, places: frozenset[int], notes: list[str]) -> None:
         self.places = places
-        self._tracer, self._all = tracer, cta_class
+        self._tracer, self._all, self._notes = tracer, cta_class, notes
 
     def uses_of(self, cta_class: CtaClass) -> list[Use] | None:
-        """Uses of some of the CTAs, as lists of sectors. Returns: None where there would be too many pieces."""
+        """Uses of some of the CTAs, as lists of sectors. Returns: None where there would be too many pieces.
+
+        Where that is so of all CTAs, the first ones are followed, and the others touch the same again, in turn.
+        """
         if not self.places:
             return []
-        try:
-            by_key = self._part(cta_class)
-        except TooMany:
-            return None
-        sizes = {key: _sizes(use.by_iteration, key.part, cta_class) for key, use in by_key.items()}
-        if any(len(cta_class.group) * prod(trips) >> 63 - SECTOR_BITS for trips in sizes.values()):
-            return None
-        uses = [_use(key, use, sizes[key], cta_class) for key, use in by_key.items()]
-        pieces = sum(len(listing.starts) for use in uses for listing in use.listings)
-        return uses if pieces <= MOST_PIECES else None
+        count, followed = len(cta_class.group), 0
+        for _ in range(ATTEMPTS):
+            try:
+                by_key = self._part(cta_class, followed)
+            except TooMany as error:
+                followed = min(error.followed, (followed or count) // 2)
+            else:
+                sizes = {key: _sizes(use.by_iteration, key.part, cta_class) for key, use in by_key.items()}
+                if any(count * prod(trips) >> 63 - SECTOR_BITS for trips in sizes.values()):
+                    return None
+                uses = [_use(key, use, sizes[key], cta_class) for key, use in by_key.items()]
+                pieces = sum(len(listing.starts) for use in uses for listing in use.listings)
+                if pieces <= MOST_PIECES:
+                    self._note(followed, count)
+                    return uses
+                followed = int((followed or count) * NEARLY * MOST_PIECES / pieces)
+            if not followed:
+                return None
+        return None
 
-    def _part(self, cta_class: CtaClass) -> BySectors:
-        """What some of the CTAs touch. Raises: TooMany."""
+    def _note(self, followed: int, count: int) -> None:
+        if followed:
+            self._notes.append(
+                f"kernel {self._tracer.subject.kernel.name}: its CTAs gather or scatter at too many places to list;"
+                f" those of {followed:,} CTAs stand for those of all {count:,}, in turn"
+            )
+
+    def _part(self, cta_class: CtaClass, followed: int) -> BySectors:
+        """What some of the CTAs touch. Args: followed: CTAs, 0: all of these. Raises: TooMany."""
         together = cta_class.representative.paths == self._all.representative.paths
-        if not together or self._of_all is None:
-            return sectors_of(self._tracer, cta_class, self.places)
+        if followed or not together or self._of_all is None:
+            return sectors_of(self._tracer, cta_class, self.places, followed)
         ranks = np.searchsorted(self._all.group.ctas, cta_class.group.ctas)
         parts = ((key, use.of(ranks)) for key, use in self._of_all.items())
         return {key: part for key, part in parts if part.by_iteration}
@@ -157,18 +181,14 @@ def _listings(lists: Array, starts: Array, lengths: Array, per_cta: int, sectors
         lists, starts = np.repeat(lists, pieces), np.repeat(starts, pieces) + inside * width * SECTOR_BYTES
         lengths, kinds = np.full(len(lists), width), np.array([width])
     which, (part, passes) = sectors.which, sectors.passes
-    followed = int(which.max()) + 1
-    at = np.arange(len(which), dtype=np.int64) * per_cta
+    at = which * per_cta
     listings = []
     for length in kinds.tolist():
         of_length = lengths == length
-        counts = np.bincount(lists[of_length], minlength=followed * per_cta).reshape(followed, per_cta)
-        sums = counts.sum(axis=1)
-        begins, pieces, counts = (np.cumsum(sums) - sums)[which], sums[which], counts[which].reshape(-1)
-        chosen = np.repeat(begins - (np.cumsum(pieces) - pieces), pieces) + np.arange(pieces.sum())
+        counts = np.bincount(lists[of_length], minlength=(int(which.max()) + 1) * per_cta)
         listings.append(
             Listing(
-                starts=starts[of_length][chosen],
+                starts=starts[of_length],
                 piece=Rectangle(0, 1, 0, length * SECTOR_BYTES),
                 spans=np.stack([np.cumsum(counts) - counts, counts], axis=1),
                 at=at,

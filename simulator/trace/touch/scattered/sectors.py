@@ -1,6 +1,7 @@
 """Sectors of accesses that are elsewhere in every CTA, thread by thread, as gathered rows or masks by data.
 
-All threads of all CTAs are followed, but for CTAs that touch the same as others (`stand_ins`).
+All threads of all CTAs are followed, but for CTAs that touch the same as others (`stand_ins`). Where that is too much,
+the first CTAs are, and the others touch the same again, in turn: no L2 holds what so many touch.
 
 What the lanes of a warp add to one word is added in as many *passes* over its sector, each of which L2 is sent and
 counts by itself (measured: docs/lab/scattered_adds.cu).
@@ -29,8 +30,10 @@ from ..use_keys import BY_WARP, Prologue, UseKey, key_of, path_of
 Sectors = dict[Iteration, list[Array]]
 """What one use touches, by iteration: int64, one number for each CTA and sector: rank << SECTOR_BITS | sector."""
 MOST_SECTORS = 1 << 24
-"""Sectors of all accesses that may be sorted: 128 MiB of numbers, and a few times that while they are sorted. Pieces
+"""Sectors of accesses that may be sorted: 128 MiB of numbers, and a few times that while they are sorted. Pieces
 are fewer: of a gathered row many sectors make one."""
+ENOUGH_SECTORS = 1 << 22
+"""Sectors of CTAs that others repeat: 128 MiB, more than any L2 holds."""
 AT_LEAST, SECOND = 2.0, (1,)
 """So many times as many have to be foreseen to give up; and the iteration that they are foreseen from."""
 SECTOR_BITS = 33
@@ -70,17 +73,17 @@ BySectors = dict[UseKey, UseSectors]
 """What each use touches."""
 
 
-def sectors_of(tracer: Tracer, cta_class: CtaClass, places: frozenset[int]) -> BySectors:
+def sectors_of(tracer: Tracer, cta_class: CtaClass, places: frozenset[int], followed: int = 0) -> BySectors:
     """Sectors that CTAs of a class touch, use by use.
 
     Args:
-        places: of the accesses in the code.
+        places: of the accesses in the code; followed: how many CTAs are, 0: all.
 
     Raises:
-        TooMany: more sectors than may be sorted.
+        TooMany: more sectors than may be sorted; it says how many CTAs may be followed.
     """
     run = cta_class.representative
-    listed = _Listed(cta_class, _parts_of(tracer.code_slice, run))
+    listed = _Listed(cta_class, _parts_of(tracer.code_slice, run), followed)
     for some in by_tensor(tracer, run, places):
         listed.add(narrowed(tracer, run, some), some)
     return listed.by_key
@@ -90,21 +93,26 @@ class _Listed:
     """Sectors that CTAs of a class touch: `by_key`.
 
     Args:
-        parts: place of an access -> the part of the code that it is in.
+        parts: place of an access -> the part of the code that it is in; followed: CTAs, 0: all.
     """
 
-    def __init__(self, cta_class: CtaClass, parts: Mapping[int, Part]) -> None:
-        self._class, self._parts = cta_class, parts
+    def __init__(self, cta_class: CtaClass, parts: Mapping[int, Part], followed: int) -> None:
+        self._class, self._parts, self._followed = cta_class, parts, followed
         self.by_key: BySectors = {}
-        self._total, self._foreseen = 0, _Foreseen(cta_class.group, parts)
+        self._total, self._foreseen, self._each = 0, _Foreseen(cta_class.group, parts), 0.0
 
     def add(self, tracer: Tracer, places: frozenset[int]) -> None:
         """Follow all threads through all iterations. Args: places: of accesses to one tensor. Raises: TooMany."""
         subject, group, code = self._class.subject, self._class.group, self._class.subject.flow.instructions
         # How often an atomic adds to a part of a sector is counted CTA by CTA.
         atomic = any(path_of(code[place]) == "atomic" for place in places)
-        first, which = (np.arange(len(group)),) * 2 if atomic else stand_ins(tracer, group, same_places=True)
-        copies = np.bincount(which)
+        if self._followed:
+            first, which = np.arange(self._followed), np.arange(len(group)) % self._followed
+        elif atomic:
+            first, which = (np.arange(len(group)),) * 2
+        else:
+            first, which = stand_ins(tracer, group, same_places=True)
+        before = self._total
 
         def record(place: int, iteration: Iteration, at: int, addresses: Array, active: Array) -> None:
             if place not in places or not active.any():
@@ -121,19 +129,23 @@ class _Listed:
             else:
                 touched = _touched(offsets, active, size_bytes, key.path in BY_WARP)
             touched = touched + (at << SECTOR_BITS)
-            standing = copies[at : at + len(addresses)]
-            count = int(copies[touched >> SECTOR_BITS].sum())
-            self._total += count
-            foreseen = self._foreseen.add(place, iteration, int(standing.sum()), count)
+            self._total += len(touched)
+            foreseen = self._foreseen.add(place, iteration, len(touched) / len(addresses), first)
             if self._total > MOST_SECTORS or foreseen > AT_LEAST * MOST_SECTORS:
-                raise TooMany
+                each = self._each + max((self._total - before) / (at + len(addresses)), foreseen / len(first))
+                raise TooMany(int(ENOUGH_SECTORS / each))
             use.by_iteration[use_iteration].append(touched)
 
         every_access(tracer, group.subset(first), record)
+        self._each += (self._total - before) / len(first)
 
 
 class TooMany(Exception):
-    """More sectors than may be sorted."""
+    """More sectors than may be sorted. Args: followed: CTAs that touch enough."""
+
+    def __init__(self, followed: int) -> None:
+        super().__init__(followed)
+        self.followed = followed
 
 
 class _Foreseen:
@@ -147,11 +159,15 @@ class _Foreseen:
         self._group, self._parts = group, parts
         self._by_place: dict[int, float] = {}
 
-    def add(self, place: int, iteration: Iteration, ctas: int, touched: int) -> float:
-        """Sectors of all accesses so far, as far as they are foreseen. Args: ctas: that touch so many."""
+    def add(self, place: int, iteration: Iteration, touched: float, followed: Array) -> float:
+        """Sectors of all accesses so far, as far as they are foreseen.
+
+        Args:
+            touched: by a CTA; followed: ranks of the CTAs that are.
+        """
         region = self._parts[place][0]
         if iteration == SECOND and region in self._group.trips and place not in self._by_place:
-            self._by_place[place] = touched / ctas * float(self._group.trips[region].sum())
+            self._by_place[place] = touched * float(self._group.trips[region][followed].sum())
         return sum(self._by_place.values())
 
 
