@@ -37,6 +37,7 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
     if program.item_count > MOST_ITEMS and any(program.tensor(name).slabs == 1 for name in loads):
         return 0  # the first items do not hold all of a tensor's only slab
     covered = {name: _Slab(tensors.table[tensors.index[name]]) for name in loads}
+    listed = _Listed()
     first = program.items(np.zeros(1, dtype=np.int64))[0]
     slab_of = dict(zip(program.variables, first.tolist(), strict=True))
     for begin in range(0, min(program.item_count, MOST_ITEMS), ITEMS_AT_ONCE):
@@ -45,6 +46,7 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
         for name, tiles in loads.items():
             for tile, around in tiles:
                 chosen = np.flatnonzero(_runs(around, columns) & (columns[tile.slab] == slab_of[tile.slab]))
+                chosen = listed.new(tile, chosen, columns)
                 if len(chosen):
                     values = {key: columns[key][chosen] for key in _names(tile, around) & columns.keys()}
                     size = program.tensor(name).element_bytes
@@ -56,6 +58,25 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
                     if sum(slab.rectangles for slab in covered.values()) > MOST_RECTANGLES:
                         return 0
     return sum(slab.loaded_bytes() * program.tensor(name).slabs for name, slab in covered.items())
+
+
+class _Listed:
+    """Lists that have been looked at: many items may share theirs."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, np.ndarray] = {}
+
+    def new(self, tile: Tile, chosen: np.ndarray, columns: dict[str, np.ndarray]) -> np.ndarray:
+        """Chosen items whose lists of a tile none before them had; all of them, where more says where it lies."""
+        lists = tile.lists
+        if lists is None or not {name for name, _ in (*tile.row, *tile.col)}.isdisjoint(columns):
+            return chosen
+        seen = self._seen.setdefault(id(tile), np.zeros(len(lists.spans) + 1, dtype=np.bool_))
+        begins = columns[lists.at][chosen]
+        _, places = np.unique(begins, return_index=True)
+        places = np.sort(places[~seen[begins[places]]])
+        seen[begins] = True
+        return chosen[places]
 
 
 def _runs(around: tuple[Loop, ...], columns: dict[str, np.ndarray]) -> np.ndarray:
