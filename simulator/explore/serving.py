@@ -94,8 +94,9 @@ class Serving:
 
     def prefill_problem(self, layers: Layers) -> AttentionProblem:
         """One layer, one sequence, on one GPU."""
-        shape = {"batch": 1, "seqlen_q": self.seqlen, "seqlen_k": self.seqlen}
-        return self.model.problem(**shape, tp=self.tp, layers=layers, padded=self.padded)
+        return self.model.problem(
+            batch=1, seqlen_q=self.seqlen, seqlen_k=self.seqlen, tp=self.tp, layers=layers, padded=self.padded
+        )
 
     def decode_problem(self, layers: Layers) -> AttentionProblem:
         """One layer, a query of each sequence over the keys that its cache keeps, all of which it sees; on one GPU."""
