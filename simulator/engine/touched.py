@@ -64,18 +64,18 @@ class _Listed:
     """Lists that have been looked at: many items may share theirs."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, np.ndarray] = {}
+        self._until: dict[int, np.ndarray] = {}  # of a tile: one past the last list that was looked at from each on
 
     def new(self, tile: Tile, chosen: np.ndarray, columns: dict[str, np.ndarray]) -> np.ndarray:
         """Chosen items whose lists of a tile none before them had; all of them, where more says where it lies."""
         lists = tile.lists
         if lists is None or not {name for name, _ in (*tile.row, *tile.col)}.isdisjoint(columns):
             return chosen
-        seen = self._seen.setdefault(id(tile), np.zeros(len(lists.spans) + 1, dtype=np.bool_))
-        begins = columns[lists.at][chosen]
-        _, places = np.unique(begins, return_index=True)
-        places = np.sort(places[~seen[begins[places]]])
-        seen[begins] = True
+        until = self._until.setdefault(id(tile), np.zeros(len(lists.spans) + 1, dtype=np.int64))
+        begins, ends = columns[lists.at][chosen], columns[lists.until][chosen]
+        _, places = np.unique(begins * len(until) + ends, return_index=True)
+        places = np.sort(places[ends[places] > until[begins[places]]])
+        np.maximum.at(until, begins, ends)
         return chosen[places]
 
 

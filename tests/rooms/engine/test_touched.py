@@ -31,6 +31,19 @@ def test_a_list_of_a_cta_that_is_not_of_the_class_is_not_looked_at() -> None:
     assert touched_bytes(made.program, lower_tensors((made,), GPU, "chunk")) == TILE_BYTES
 
 
+def test_lists_that_items_share_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six items with three lists, of which the last two are one's: no more rectangles than pieces of the longest."""
+    spans, pieces = np.array([(0, 1), (1, 1), (2, 1)]), np.array([(0, 0), (8, 0), (16, 0)])
+    lists = Lists(spans=spans, pieces=pieces, at="at", until="until", per=())
+    step = Step(name="load", loads=(replace(tile("X"), lists=lists),))
+    items = [(0, 0, 1), (0, 1, 2), (0, 0, 1), (0, 1, 3), (0, 1, 2), (0, 1, 3)]
+    made = launch((step,), (tensor("X", 9),), items, ("slab", "at", "until"))
+    lowered = lower_tensors((made,), GPU, "chunk")
+    monkeypatch.setattr("tilesight.simulator.engine.touched.ITEMS_AT_ONCE", 2)
+    monkeypatch.setattr("tilesight.simulator.engine.touched.MOST_RECTANGLES", 4)
+    assert touched_bytes(made.program, lowered) == 3 * TILE_BYTES
+
+
 def test_too_many_rectangles_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """A launch of many CTAs that load many places each would take all of memory; rates say what it touches first."""
     body = Step(name="load", loads=(tile("X"),))
