@@ -93,13 +93,13 @@ def test_lists_that_will_be_too_long_are_given_up_after_two_iterations(monkeypat
 
 def test_rows_that_are_too_many_to_be_listed_are_read_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of 128 B in random order, each once: a few CTAs stand for all, in turn, and touch more than L2 holds."""
-    rows, width, each = 1 << 17, 64, 64
+    rows, width, rows_per_cta = 1 << 17, 64, 64
     monkeypatch.setattr(sectors, "MOST_SECTORS", 1 << 18)
     monkeypatch.setattr(sectors, "ENOUGH_SECTORS", 1 << 17)
     ids = torch.randperm(rows, generator=torch.Generator().manual_seed(1))
     with tilesight.capture() as launches:
         table, z = (torch.empty(rows, width, dtype=torch.float16, device="meta") for _ in "wz")
-        indexed_rows.embedding_rows[(rows // each,)](ids, table, z, rows, D=width, R=each)
+        indexed_rows.embedding_rows[(rows // rows_per_cta,)](ids, table, z, rows, D=width, R=rows_per_cta)
     device = replace(load_device("h200"), l2_bytes=1 << 20)
     (row,) = tilesight.predict(launches, device=device).rows
     assert row.traffic.hbm_read_bytes == pytest.approx(rows * (2 * width + 8), rel=0.01)
