@@ -99,7 +99,7 @@ class _Listed:
     def __init__(self, cta_class: CtaClass, parts: Mapping[int, Part], followed: int) -> None:
         self._class, self._parts, self._followed = cta_class, parts, followed
         self.by_key: BySectors = {}
-        self._total, self._foreseen, self._each = 0, _Foreseen(cta_class.group, parts), 0.0
+        self._total, self._foreseen, self._per_cta = 0, _Foreseen(cta_class.group, parts), 0.0
 
     def add(self, tracer: Tracer, places: frozenset[int]) -> None:
         """Follow all threads through all iterations. Args: places: of accesses to one tensor. Raises: TooMany."""
@@ -132,12 +132,12 @@ class _Listed:
             self._total += len(touched)
             foreseen = self._foreseen.add(place, iteration, len(touched) / len(addresses), first)
             if self._total > MOST_SECTORS or foreseen > AT_LEAST * MOST_SECTORS:
-                each = self._each + max((self._total - before) / (at + len(addresses)), foreseen / len(first))
-                raise TooMany(int(ENOUGH_SECTORS / each))
+                per_cta = self._per_cta + max((self._total - before) / (at + len(addresses)), foreseen / len(first))
+                raise TooMany(int(ENOUGH_SECTORS / per_cta))
             use.by_iteration[use_iteration].append(touched)
 
         every_access(tracer, group.subset(first), record)
-        self._each += (self._total - before) / len(first)
+        self._per_cta += (self._total - before) / len(first)
 
 
 class TooMany(Exception):
