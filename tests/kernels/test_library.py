@@ -1,6 +1,8 @@
 """The library of compiled kernels against the compiler: a sample, another every day, compiled and simulated anew."""
 
 import os
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from support.todays_seed import todays_seed
@@ -11,8 +13,11 @@ if missing_package():
 
 import triton
 from support.library_points import points
+from tilesight.simulator.library.files import pack
 from tilesight.simulator.library.lookup import made_by
+from tilesight.validate.library import build
 from tilesight.validate.library.build import check, groups, path_of
+from tilesight.validate.library.kept_figures import difference
 
 SAMPLE = 2
 SAME = 0.05
@@ -31,6 +36,24 @@ def test_a_sample_compiled_anew_gives_the_same_numbers(capability: int) -> None:
         pytest.skip(f"the library is of Triton {kept_by}, and {triton.__version__} is here")
     seed = todays_seed()
     assert check(capability, None, SAMPLE, seed) == [], f"TILESIGHT_TEST_SEED={seed}: build the library anew"
+
+
+def test_what_differs_is_renewed_and_the_rest_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two kernels of one file one was kept with other registers; one that is not named stays as it is."""
+    known = [group for group in groups(80, None) if group[0][0].endswith("/scale")][:2]
+    file, keys = known[0][0][0], [key for (_, key), _ in known]
+    kept = {key: build.kept_in(file)[key] for key in keys}
+    stale = replace(kept[keys[0]], resources=dict(kept[keys[0]].resources) | {"registers_per_thread": 255})
+    monkeypatch.setattr(build, "ROOM", tmp_path)
+    monkeypatch.setattr(build, "kept_in", build.kept_in.__wrapped__)
+    monkeypatch.setattr(build, "groups", lambda *_: tuple(known))
+    path_of(file).parent.mkdir()
+    path_of(file).write_bytes(pack(kept | {keys[0]: stale, "other": stale}, build.made_here()))
+    (line,) = build.renew(80, None, workers=1)
+    assert line.startswith(f"{file}: {keys[0]}: takes ")
+    now = build.kept_in(file)
+    assert [difference(kept[key], now[key]) for key in keys] == ["", ""]
+    assert now["other"].resources == stale.resources
 
 
 @pytest.mark.parametrize(

@@ -156,19 +156,17 @@ def _find_signatures(
     ]
     chosen = np.flatnonzero(np.isin(by_probes, differing)) if few else np.arange(len(group))
     scattered: frozenset[int] = frozenset()
-    left = len(differing) > 0
     if len(chosen) > LOOKED_AT:
         of_some = _signatures_of(tracer, group.subset(_sample(chosen, LOOKED_AT)), wanted)
         # More kinds than may be of some CTAs are more than may be of all: these are left out first in any case.
         scattered = frozenset(place for place, column in of_some.items() if len(np.unique(column)) > MOST_KINDS)
-        left = any(len(np.unique(column)) > 1 for place, column in of_some.items() if place not in scattered)
-    if len(chosen) * tracer.subject.kernel.warps > MOST_WARPS:
-        if left:
-            notes.append(
-                f"kernel {tracer.subject.kernel.name}: masks differ among its CTAs, of which there are too many to"
-                " look at each; some stand for all"
-            )
-        chosen = chosen[:0]
+        if len(chosen) * tracer.subject.kernel.warps > MOST_WARPS:
+            if any(len(np.unique(column)) > 1 for place, column in of_some.items() if place not in scattered):
+                notes.append(
+                    f"kernel {tracer.subject.kernel.name}: masks differ among its CTAs, of which there are too many to"
+                    " look at each; some stand for all"
+                )
+            chosen = chosen[:0]
     of_chosen = _signatures_of(tracer, group.subset(chosen), wanted - scattered) if len(chosen) else {}
     # A row for each kind, of its first sampled CTA, and one for each chosen CTA.
     row = np.searchsorted(kinds, by_probes)

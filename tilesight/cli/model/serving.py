@@ -62,9 +62,9 @@ def answer_of(
 
     def prefill(problem: AttentionProblem) -> Exploration:
         able = [schedule.name for schedule in prefill_schedules(problem)]
-        kept = able == [DEFAULT_SCHEDULE]
-        exploration = ranked(problem, able, asking.overhead, not kept)
-        if lack or not kept or not exploration.ranked or not exploration.ranked[0].is_estimated:
+        in_library = able == [DEFAULT_SCHEDULE]
+        exploration = ranked(problem, able, asking.overhead, not in_library)
+        if lack or not in_library or not exploration.ranked or not exploration.ranked[0].is_estimated:
             return exploration
         best = exploration.ranked[0].config_dict()
         compiled = ranked(problem, [DEFAULT_SCHEDULE], asking.overhead, True, **best)

@@ -32,8 +32,8 @@ Sectors = dict[Iteration, list[Array]]
 MOST_SECTORS = 1 << 24
 """Sectors of accesses that may be sorted: 128 MiB of numbers, and a few times that while they are sorted. Pieces
 are fewer: of a gathered row many sectors make one."""
-ENOUGH_SECTORS = 1 << 22
-"""Sectors of CTAs that others repeat: 128 MiB, more than any L2 holds."""
+ENOUGH_SECTORS = 1 << 23
+"""Sectors of CTAs that others repeat: 256 MiB, twice what the largest L2 of the catalogue holds."""
 AT_LEAST, SECOND = 2.0, (1,)
 """So many times as many have to be foreseen to give up; and the iteration that they are foreseen from."""
 SECTOR_BITS = 33
