@@ -10,15 +10,15 @@ from ..gpu import SERIAL, Gpu, memset
 from ..operation import Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
-from .reductions import LARGEST, reduced
+from .reductions import LARGEST, WARP, reduced
 from .sorting import rows_of, sorted_rows
 
 TOPK_S = 3.5e-6
 """A row's CTA of `gatherTopK` [s]. Kind: fitted, two of 64 elements on one H100."""
 WARP_S = 1.8e-7
 """A warp of such a CTA, of an SM with many [s]. Kind: fitted, the same, 4,096 and 8,192 rows of two warps."""
-WARP, ROW = 32, 1024
-"""Elements of a row that a warp takes, and most that a CTA takes at once."""
+ROW = 1024
+"""Most elements of a row that a CTA takes at once, one a thread."""
 MULTI_BLOCK = ((20, 20000), (40, 10000), (80, 8000), (199, 5000), (799, 3000), (4000, 800))
 """Most rows -> shortest of which a row is shared by CTAs (`should_use_sbtopk`); of more rows LONG_ROW."""
 LONG_ROW = 400
