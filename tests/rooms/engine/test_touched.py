@@ -32,7 +32,7 @@ def test_a_list_of_a_cta_that_is_not_of_the_class_is_not_looked_at() -> None:
 
 
 def test_lists_that_items_share_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six items with lists of three pieces in all: eight rectangles if each were looked at by itself, more than allowed."""
+    """Six items with three pieces in all: eight rectangles if each were looked at by itself, twice what is allowed."""
     spans, pieces = np.array([(0, 1), (1, 1), (2, 1)]), np.array([(0, 0), (8, 0), (16, 0)])
     lists = Lists(spans=spans, pieces=pieces, at="at", until="until", per=())
     step = Step(name="load", loads=(replace(tile("X"), lists=lists),))
