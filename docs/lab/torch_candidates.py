@@ -2,8 +2,8 @@
 
     python docs/lab/torch_candidates.py FILE.jsonl [CASE ...]       cases of `torch_functions`; a few if none is named
 
-A line for each kernel: every configuration that torch's compiler tries, with its registers and its time as torch's own
-tuner has it (behind a flushed L2) [ms]; the one that it chose, and the time of that one in the step [us].
+A line for each kernel of more than one configuration: what torch's tuner tried, with registers and the time that it
+measured (behind a flushed L2) [ms]; the one that it chose by these, and the time of that one in the step [us].
 """
 
 import json
@@ -35,22 +35,16 @@ def described(config: Any) -> dict[str, Any]:
 def tried(name: str) -> list[dict[str, Any]]:
     """Kernels of a case, with all that torch tries of each. Args: name: of the case."""
     kernels: dict[str, dict[str, Any]] = {}
-    run = CachingAutotuner.run
+    tune = CachingAutotuner.benchmark_all_configs
 
     def noting(tuner: CachingAutotuner, *arguments: Any, **options: Any) -> Any:
-        kernel = tuner.fn.__name__
-        if kernel not in kernels:
-            if not tuner.launchers:
-                tuner.precompile()
-            launchers = list(tuner.launchers)
-            given = {key: value for key, value in options.items() if key != "stream"}
-            times = [[described(it.config), it.n_regs, tuner.bench(it, *arguments, **given)] for it in launchers]
-            kernels[kernel] = {"kernel": kernel, "tried": times}
-        outcome = run(tuner, *arguments, **options)
-        kernels[kernel]["chosen"] = described(tuner.launchers[0].config)
-        return outcome
+        times = tune(tuner, *arguments, **options)
+        seen = [[described(launcher.config), launcher.n_regs, time_ms] for launcher, time_ms in times.items()]
+        chosen = described(min(times, key=times.__getitem__).config)
+        kernels[tuner.fn.__name__] = {"kernel": tuner.fn.__name__, "tried": seen, "chosen": chosen}
+        return times
 
-    CachingAutotuner.run = noting  # type: ignore[method-assign]
+    CachingAutotuner.benchmark_all_configs = noting  # type: ignore[method-assign]
     try:
         torch._dynamo.reset()
         made, arguments = CASES[name]("cuda")
@@ -64,7 +58,7 @@ def tried(name: str) -> list[dict[str, Any]]:
                     step(*arguments)
                     torch.cuda.synchronize()
     finally:
-        CachingAutotuner.run = run  # type: ignore[method-assign]
+        CachingAutotuner.benchmark_all_configs = tune  # type: ignore[method-assign]
     for kernel, entry in kernels.items():
         times = [event.time_range.elapsed_us() for event in profiled.events() if event.name == kernel]
         entry |= {"case": name, "step_us": median(times) if times else None, "count": len(times) / RUNS}

@@ -5,7 +5,7 @@ A problem is a frozen value, one type a file in `problems/`; schedules say which
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -134,8 +134,14 @@ class Problem(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """The problem's object in JSON, which has lists and no tuples."""
-        fields = asdict(self)  # type: ignore[call-overload]
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+        values = asdict(self)  # type: ignore[call-overload]
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Self:
+        """The problem of a JSON object, whose fields that follow from others are not read. Raises: as the type does."""
+        derived = {item.name for item in fields(cls) if not item.init}  # type: ignore[arg-type]
+        return cls(**{name: value for name, value in entry.items() if name not in derived})
 
 
 def unlike(solved: type[Problem], problem: object) -> str:

@@ -90,6 +90,13 @@ PIPELINE = (
     listed("scores", block_m=64, block_n=128, num_warps=8),
 )
 """Several kernels, with scores in device memory."""
+ROWS = (
+    listed("middle"),
+    listed("small"),
+    listed("middle", softmax_variant="safe"),
+    listed("middle", softmax_variant="naive", block_n=256),
+)
+"""Scores alone: no mask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ from ..problems.softmax import SoftmaxProblem
 from ..residency.registers_and_smem import ROW_STATE_REGISTERS, estimate_resources
 from .config import Config
 from .contract import Schedule
+from .coverage import ROWS, Coverage
 from .options import BLOCK_M, BLOCK_N, NUM_WARPS, POWERS, declared, tiled, word
 from .tiles import STATISTIC_BYTES, RowTiling, row_tile, score_tensor, tile_launch
 
@@ -167,6 +168,7 @@ SCHEDULE = Schedule(
         tiled(NUM_WARPS, 4, 4, 8),
         SOFTMAX_VARIANT,
     ),
+    coverage=Coverage(points=ROWS),
     launches=launches,
     supports=supports,
 )

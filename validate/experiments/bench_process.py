@@ -209,7 +209,7 @@ def device_told(device: Mapping[str, Any]) -> Device:
 
 
 def _point(job: Mapping[str, Any]) -> tuple[Point, Device]:
-    problem = find_schedule(job["schedule"]).problem(**job["problem"])
+    problem = find_schedule(job["schedule"]).problem.from_dict(job["problem"])
     point = Point(schedule=job["schedule"], problem=problem, config=runnable_config(job["schedule"]), l2="warm")
     return point, device_told(job["device"])
 

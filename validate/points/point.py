@@ -81,7 +81,7 @@ class Point:
         """The point of a JSON object. Raises: KeyError, TypeError, ValueError: it is none."""
         return cls(
             schedule=entry["schedule"],
-            problem=find_schedule(entry["schedule"]).problem(**entry["problem"]),
+            problem=find_schedule(entry["schedule"]).problem.from_dict(entry["problem"]),
             config=find_schedule(entry["schedule"]).config(**entry["config"]),
             l2=entry["l2"],
         )

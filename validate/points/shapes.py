@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from ...simulator.problems.attention import AttentionProblem
 from ...simulator.problems.problem import Problem
 from ...simulator.schedules.contract import Schedule
 
@@ -105,7 +104,5 @@ def problem_for(schedule: Schedule, shape: Mapping[str, Any]) -> Problem:
         shape: fields of an attention problem; those that the schedule's problem has no choice of are as it has them.
     """
     kind = schedule.problem
-    if not issubclass(kind, AttentionProblem):
-        return kind.of(AttentionProblem(**shape))
     chosen = {item.name for item in fields(kind) if item.init}
     return kind(**{name: value for name, value in shape.items() if name in chosen})

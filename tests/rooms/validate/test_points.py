@@ -143,6 +143,13 @@ def test_the_long_set_of_latents_covers_parts_of_heads_and_caches_of_all_kinds()
     assert len({problem.seqlen_q for problem in problems}) == 3
 
 
+def test_points_of_every_schedule_come_back_from_their_json() -> None:
+    """What a measuring process reads is what was asked for: fields that follow from others too."""
+    for schedule in runnable_schedules():
+        for point in full_points([schedule], H200, drawn_points=2):
+            assert Point.from_dict(json.loads(json.dumps(point.to_dict()))) == point
+
+
 def test_every_schedule_with_kernels_is_able_on_a_gpu_that_has_what_it_needs() -> None:
     """Each is asked about a shape of its own list, not about one that it is not made for."""
     assert able(runnable_schedules(), H200) == (runnable_schedules(), {})
