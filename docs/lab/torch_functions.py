@@ -116,7 +116,7 @@ def predict(device: str, file: Path, names: list[str]) -> None:
                     )
                     rows = [[row.kernel.name, row.kernel.time_s * 1e6, row.kernel.source] for row in report.rows]
                     outcome: dict[str, Any] = {"step_s": report.step_s, "peak_bytes": report.peak_bytes}
-                    outcome |= {"kernels": rows, "notes": list(report.notes)}
+                    outcome |= {"kernels": rows, "notes": [*report.notes, *filter(None, [report.ended])]}
                 except (ValueError, RuntimeError) as error:
                     outcome = {"failed": str(error)}
                 lines.write(json.dumps({"case": name, "mode": mode} | outcome) + "\n")

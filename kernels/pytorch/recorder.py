@@ -95,9 +95,9 @@ class Recorder(TorchDispatchMode):
             result = function(*args, **options)
         except (DynamicOutputShapeException, DataDependentOutputException):
             result = self._depending(name, values)
-        except NotImplementedError:
+        except (NotImplementedError, RuntimeError, AssertionError) as error:
             given_results = _only_written(schema, args, options)
-            if not given_results:
+            if not given_results or not _lacks_formula(error):
                 raise
             # Their shapes are known without torch's formula, which it lacks.
             result = given_results[0] if len(given_results) == 1 else tuple(given_results)
@@ -236,6 +236,11 @@ def name_of(function: Any) -> str:
         return str(function.name()) if callable(getattr(function, "name", None)) else str(function)
     namespace, _, name = str(schema.name).partition("::")
     return name if namespace in ("aten", "prim", "prims") else f"{namespace}::{name}"
+
+
+def _lacks_formula(error: BaseException) -> bool:
+    """Whether torch lacks an operation's formula of shapes, in whose place it may try to run it on the device."""
+    return isinstance(error, NotImplementedError) or isinstance(error.__context__, NotImplementedError)
 
 
 def _is_on_device(tensor: torch.Tensor) -> bool:
