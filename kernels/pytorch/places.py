@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from .hooks import replace
+from .index_bounds import values_below
 
 OTHERS = ("torch", "triton", "tilesight", "contextlib", "importlib", "unittest", "functorch")
 """Packages whose lines are not the user's."""
@@ -32,7 +33,7 @@ class Place:
 
     Args:
         module: path of the module; where: `file.py:17`; parts: names of operations that a compiler has joined.
-        indexed: least size of dimensions that these index with tensors; 0: none does.
+        indexed: what whole numbers that these read must be below, for indices inside; 0: they index with no tensor.
     """
 
     module: str = ""
@@ -138,7 +139,7 @@ class Places:
             module=_plain(modules[-1][0]) if modules else "",
             where=f"{lines[-1][0].rpartition('/')[2]}:{lines[-1][1]}" if lines else "",
             parts=tuple(name for name in parts if name),
-            indexed=min((size for origin in origins if (size := _indexed(origin))), default=0),
+            indexed=values_below(origins),
         )
 
 
@@ -154,21 +155,6 @@ def _operation(node: Any) -> str:
     function = node.meta.get("original_aten") or node.target
     schema = getattr(function, "_schema", None)
     return str(schema.name).rpartition("::")[2] if schema is not None else ""
-
-
-def _indexed(node: Any) -> int:
-    """Size of the dimension that an operation of a graph indexes with a tensor; 0: it does not."""
-    name = str(getattr(getattr(node.target, "_schema", None), "name", "")).rpartition("::")[2]
-    shape = getattr(node.args[0].meta.get("val"), "shape", ()) if node.args and hasattr(node.args[0], "meta") else ()
-    if not shape:
-        return 0
-    if name == "embedding":
-        return int(shape[0])
-    if name in ("gather", "index_select", "scatter", "scatter_add"):
-        return int(shape[node.args[1]])
-    if name in ("index", "index_put", "_unsafe_index", "_unsafe_index_put"):
-        return min(int(size) for size, index in zip(shape, node.args[1], strict=False) if index is not None)
-    return int(shape[-1]) if name == "nll_loss_forward" else 0
 
 
 def _plain(path: str) -> str:

@@ -16,6 +16,9 @@ from ..touch.listing import Listing
 from ..touch.uses import Use
 from .pitches import Rows, single_rows
 
+FIRST = 1 << 10
+"""Values whose divisors are found before it is seen whether these divide the others."""
+
 
 class Variables:
     """The item variables of a program: a column for each, those that are alike only once.
@@ -61,7 +64,7 @@ class Variables:
 
     def affine(self, values: Array, members: Array) -> Affine:
         """These values of some items as a variable times what divides all of them."""
-        divisor = int(np.gcd.reduce(np.unique(np.abs(values)))) if values.any() else 0
+        divisor = common_divisor(values)
         return ((self.among(values // divisor, members), divisor),) if divisor else ()
 
     def _readers_of(self, members: Array) -> "_Readers":
@@ -86,6 +89,18 @@ class _Readers:
     members: Array
     columns: list[str]
     names: dict[bytes, str] = field(default_factory=dict)
+
+
+def common_divisor(values: Array) -> int:
+    """The largest number that divides all of these, which may be millions; 0 where they are all 0.
+
+    What divides some of them mostly divides the others, which is sooner seen than their divisors are found.
+    """
+    divisor, left = 0, values
+    while divisor != 1 and len(left):
+        divisor = int(np.gcd.reduce(np.abs(left[:FIRST]), initial=divisor))
+        left = left[FIRST:][left[FIRST:] % divisor != 0] if divisor else left[left != 0]
+    return divisor
 
 
 def _digest(values: Array) -> bytes:

@@ -181,9 +181,10 @@ class _Classifier:
         }
         compared = [block for block in np.flatnonzero(self.counts[run.cta]).tolist() if block not in even]
         counts = self.counts[np.ix_(members, compared)]
-        if len(np.unique(counts, axis=0)) > MOST_COUNTS:
-            return np.ones(len(members), dtype=bool)
         alike: Array = (counts == self.counts[run.cta, compared]).all(axis=1)
+        others = counts[~alike]  # of millions mostly none
+        if len(others) and len(np.unique(others, axis=0)) + bool(alike.any()) > MOST_COUNTS:
+            return np.ones(len(members), dtype=bool)
         return alike
 
     def _check(self, run: CtaRun) -> None:

@@ -79,6 +79,12 @@ def routed(model: Model, ids: Tensor) -> Tensor:
     return model.words(model.words(ids).float().mean(1).topk(4).indices)
 
 
+def summed(model: Model, ids: Tensor) -> Tensor:
+    """Indices that a kernel makes of some that the code does not know."""
+    chosen = model.words(ids).float().topk(5).indices
+    return model.words(2 * chosen.sum(-1) + 3)
+
+
 @triton.jit
 def double(x, y, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     """y = 2 x."""

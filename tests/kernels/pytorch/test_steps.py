@@ -99,6 +99,18 @@ def test_indices_without_values_are_drawn_where_that_is_asked_for() -> None:
     assert any(note.startswith("indices without values are drawn from 0 to 999") for note in made.step.notes)
 
 
+def test_what_is_computed_of_drawn_values_lies_inside() -> None:
+    """A kernel that sums five of them, doubles the sum and adds three looks up no row behind the table."""
+    made = recorded("summed", "compiled", indices="uniform")
+    reads = made.step.operations[-1]
+    call = made.calls[reads.calls[0]]
+    assert isinstance(call, KernelCall)
+    (drawn,) = [storage.values for storage in call.storages if storage.size_bytes == 5 * LENGTH * 8]
+    values = [int.from_bytes(drawn[place : place + 8], "little") for place in range(0, len(drawn), 8)]
+    rows = [2 * sum(values[place : place + 5]) + 3 for place in range(0, len(values), 5)]
+    assert 0 <= min(rows) < max(rows) < WORDS
+
+
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 def test_the_users_kernels_stand_where_they_are_launched(mode: str) -> None:
     """One operation a launch; an autotuned one has a call a configuration; what it stores is its output."""

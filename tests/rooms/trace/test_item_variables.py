@@ -1,9 +1,12 @@
 """Variables of a traced program: each class of CTAs reads its own numbers, from columns that classes share."""
 
+import math
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tilesight.simulator.trace.program.tiles import Variables
+from tilesight.simulator.trace.program.tiles import Variables, common_divisor
 
 ITEMS = 24
 
@@ -44,3 +47,13 @@ def test_like_numbers_of_a_class_are_one_variable() -> None:
     assert variables.among(np.array((8, 9)), second) == name
     assert variables.among(np.array((5, 6)), first) == name
     assert variables.among(np.array((0, 0)), second) == variables.zero
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_common_divisor_of_many_is_that_of_each_with_the_next(seed: int) -> None:
+    """As `math.gcd` says, wherever the one value is that the others' divisor does not divide."""
+    random = np.random.default_rng(seed)
+    values = random.integers(-50, 50, 5000) * int(random.choice([0, 1, 6, 128, 98280]))
+    values[: int(random.integers(5000))] = 0
+    values[random.integers(5000)] = int(random.choice([0, 4, -36, 1]))
+    assert common_divisor(values) == math.gcd(*values.tolist())
