@@ -5,12 +5,13 @@ clock that the power limit allows, or as its operands take from L2. The library'
 fastest. Products too small to fill the GPU are split along K, and added up by a second kernel.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf, prod
 
 from ..gpu import Gpu, memset
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
+from .elementwise import contiguous
 
 Shape = tuple[int, ...]
 Tiles = tuple[tuple[int, int], ...]
@@ -84,6 +85,9 @@ MULTIPLIED = frozenset(RATES) | {"float32"}
 ADDED_TO = frozenset({"addmm", "_addmm_activation", "baddbmm", "addmv"})
 """Products whose first operand is added; an activation is done in the same kernel (`CUBLASLT_EPILOGUE_GELU_BIAS`)."""
 
+COPYING = frozenset({"mm", "addmm", "bmm", "baddbmm"})
+"""Products that copy operands whose rows and columns both lie scattered (`is_multiplied`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
@@ -106,7 +110,26 @@ class Product:
 
 def matmul(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Kernels of `mm`, `bmm`, `addmm`, `baddbmm`, `linear`, `mv`, `addmv`, `_addmm_activation` and `_scaled_mm`."""
-    return multiplied(product_of(operation), operation.inputs, operation.outputs, gpu)
+    copies: list[PricedKernel] = []
+    inputs = list(operation.inputs)
+    if operation.name in COPYING:
+        for place in range(len(inputs))[1 if operation.name in ADDED_TO else 0 :][:2]:
+            if not is_multiplied(inputs[place]):
+                copy, inputs[place] = contiguous(inputs[place], place, gpu)
+                copies += copy
+    prepared = replace(operation, inputs=tuple(inputs))
+    return [*copies, *multiplied(product_of(prepared), prepared.inputs, operation.outputs, gpu)]
+
+
+def is_multiplied(matrices: Operand) -> bool:
+    """Whether the library takes matrices as they lie: rows or columns of neighbours, no shorter a step apart than they.
+
+    Others are copied. Source: `prepare_matrix_for_cublas`, `prepare_batch_matrix_for_cublas` in
+    ATen/native/cuda/Blas.cpp, torch 2.11.
+    """
+    (rows, columns), (down, across) = matrices.shape[-2:], matrices.strides[-2:]
+    by_rows, by_columns = across == 1 and down >= max(columns, 1), down == 1 and across >= max(rows, 1)
+    return by_rows or by_columns or matrices.is_contiguous or (len(matrices.shape) == 2 and matrices.is_dense)
 
 
 def product_of(operation: Operation) -> Product:

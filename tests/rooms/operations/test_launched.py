@@ -176,3 +176,21 @@ def test_cells_have_a_price_and_layers_that_a_gpu_runs_whole_have_none() -> None
     assert names(cell) == ["recurrent_cell"]
     (whole,) = kernels_of(H100, replace(cell, arguments={"layer": True}))
     assert (whole.source, "cuDNN" in whole.reason) == ("refused", True)
+
+
+def test_products_copy_matrices_whose_rows_and_columns_lie_scattered() -> None:
+    """Triangle updates: 300 x 300 pairs, the batch of 128 channels innermost, halves of 256; a copy took 96 us."""
+    half = replace(tensor(1, 128, 300, 300), storage_bytes=2 * 300 * 300 * 256, strides=(1, 300 * 256, 256))
+    output = tensor(2, 128, 300, 300)
+    *copies, product = kernels_of(H100, FLUSHED, operation("bmm", (half, half), (output,)))[-3:]
+    assert [kernel.name for kernel in copies] == ["elementwise"] * 2
+    assert product.scratch_bytes == 2 * output.bytes
+    assert 1e6 * copies[0].time_s == pytest.approx(96.0, rel=0.12)
+
+
+def test_products_take_rows_or_columns_of_neighbours_as_they_lie() -> None:
+    """Transposed, a slice of heads, a row of one step; not one row for all."""
+    product = replace(tensor(1, 8, 64, 64), strides=(64, 512, 1)), replace(tensor(2, 8, 64, 64), strides=(64, 1, 512))
+    assert all(name.startswith("gemm") for name in names(operation("bmm", product, (tensor(3, 8, 64, 64),))))
+    row = replace(tensor(1, 64, 64), strides=(0, 1))
+    assert names(operation("mm", (row, tensor(2, 64, 64)), (tensor(3, 64, 64),)))[0] == "elementwise"
