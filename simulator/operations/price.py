@@ -15,6 +15,7 @@ from .families.convolutions.depthwise import other_kernel
 from .families.elementwise import drawn, elementwise
 from .families.foreach import OPTIMIZERS, foreach
 from .families.grouped import grouped
+from .families.integers import integer_product
 from .families.joining import cat
 from .families.matmul import MULTIPLIED, matmul
 from .families.movement import (
@@ -63,6 +64,7 @@ PRICES: Mapping[str, Price] = {
     **dict.fromkeys(SIMPLE | MATH | MATH_BACKWARD | DRAWN, elementwise),
     **dict.fromkeys(MULTIPLYING, matmul),
     "grouped_mm": grouped,
+    "int_mm": integer_product,
     **dict.fromkeys((f"scaled_dot_product_{kind}_attention" for kind in ("cudnn", "flash", "efficient")), attention),
     **dict.fromkeys(
         (f"scaled_dot_product_{kind}_attention_backward" for kind in ("cudnn", "flash", "efficient")),
