@@ -194,3 +194,23 @@ def test_products_take_rows_or_columns_of_neighbours_as_they_lie() -> None:
     assert all(name.startswith("gemm") for name in names(operation("bmm", product, (tensor(3, 8, 64, 64),))))
     row = replace(tensor(1, 64, 64), strides=(0, 1))
     assert names(operation("mm", (row, tensor(2, 64, 64)), (tensor(3, 64, 64),)))[0] == "elementwise"
+
+
+def test_softmax_of_outer_dimensions_goes_around_with_as_many_threads_as_fit() -> None:
+    """Four classes of volumes in float32 took 106.8 us on an H100, 16 bins of anchors in fp16 89.3."""
+    volumes = tensor(1, 2, 4, 96, 160, 160, dtype="float32"), tensor(2, 2, 4, 96, 160, 160, dtype="float32")
+    bins = tensor(1, 32, 16, 4, 8400, dtype="float16"), tensor(2, 32, 16, 4, 8400, dtype="float16")
+    for (source, output), measured_us in ((volumes, 106.8), (bins, 89.3)):
+        work = operation("_softmax", (source,), (output,), dim=1)
+        assert 1e6 * kernels_of(H100, FLUSHED, work)[-1].time_s == pytest.approx(measured_us, rel=0.12)
+
+
+def test_joining_along_slices_shorter_than_a_sector_reads_and_writes_it_for_each_piece() -> None:
+    """Four points of four planes: 16 bytes of a row of 64 each; 546 us on an H100, of which bytes are 184."""
+    pieces = tuple(tensor(number, 16, 32, 8500, 4, dtype="float32") for number in range(1, 5))
+    output = tensor(9, 16, 32, 8500, 16, dtype="float32")
+    (joined,) = kernels_of(H100, operation("cat", pieces, (output,), dim=-1))
+    assert 440e-6 < joined.time_s < 560e-6
+    wide = tensor(1, 4096, 8192), tensor(2, 4096, 8192)
+    (apart,) = kernels_of(H100, operation("cat", wide, (tensor(9, 4096, 16384),), dim=-1))
+    assert apart.hbm_read_bytes == pytest.approx(sum(piece.bytes for piece in wide))
