@@ -33,6 +33,7 @@ from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SIMPLE
 from .families.norms import (
     batch_norm,
     batch_norm_backward,
+    cudnn_batch_norm_backward,
     group_norm,
     group_norm_backward,
     layer_norm,
@@ -99,6 +100,7 @@ PRICES: Mapping[str, Price] = {
     **dict.fromkeys(("convolution", "cudnn_convolution"), convolution),
     "convolution_backward": convolution_backward,
     "native_batch_norm_backward": batch_norm_backward,
+    "cudnn_batch_norm_backward": cudnn_batch_norm_backward,
     **dict.fromkeys(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"), loss_of_elements),
     "binary_cross_entropy_with_logits": loss_of_logits,
     "logsumexp": logsumexp,

@@ -214,3 +214,15 @@ def test_joining_along_slices_shorter_than_a_sector_reads_and_writes_it_for_each
     wide = tensor(1, 4096, 8192), tensor(2, 4096, 8192)
     (apart,) = kernels_of(H100, operation("cat", wide, (tensor(9, 4096, 16384),), dim=-1))
     assert apart.hbm_read_bytes == pytest.approx(sum(piece.bytes for piece in wide))
+
+
+def test_batch_norms_of_cudnn_are_one_kernel_each_way() -> None:
+    """8 x 128 x 112 x 112 of float32 in training: 78 us on an H100, and 175 back."""
+    images = [tensor(number, 8, 128, 112, 112, dtype="float32") for number in range(3)]
+    channels = [tensor(number, 128, dtype="float32") for number in range(3, 7)]
+    forward = operation("cudnn_batch_norm", (images[0], *channels), (images[1], *channels[:2]), training=True)
+    backward = operation("cudnn_batch_norm_backward", (*images[:2], *channels), (images[2], *channels[:2]))
+    for work, measured_us in ((forward, 78.0), (backward, 175.4)):
+        (*_, before, kernel) = kernels_of(H100, FLUSHED, work)
+        assert "cudnn" not in before.name
+        assert 1e6 * kernel.time_s == pytest.approx(measured_us, rel=0.1)
