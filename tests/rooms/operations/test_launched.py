@@ -226,3 +226,15 @@ def test_batch_norms_of_cudnn_are_one_kernel_each_way() -> None:
         (*_, before, kernel) = kernels_of(H100, FLUSHED, work)
         assert "cudnn" not in before.name
         assert 1e6 * kernel.time_s == pytest.approx(measured_us, rel=0.1)
+
+
+def test_elements_put_at_random_fill_sectors_and_equal_indices_are_walked() -> None:
+    """One of four classes of each voxel took 71.7 us on an H100; gradients of 320,000 edges in rows of eight 53.9."""
+    classes, truth = tensor(1, 2, 4, 96, 160, 160, dtype="float32"), tensor(2, 2, 1, 96, 160, 160, dtype="int64")
+    put = kernels_of(H100, FLUSHED, operation("scatter_", (classes, truth), (classes,), dim=1))[-1]
+    assert 1e6 * put.time_s == pytest.approx(71.7, rel=0.15)
+    nodes, edges = tensor(3, 20000, 8, dtype="float32"), tensor(4, 320000, dtype="int64")
+    values = tensor(5, 320000, 8, dtype="float32")
+    add = operation("index_put_", (nodes, edges, values), (nodes,), accumulate=True)
+    added = kernels_of(H100, operation("mul", (values,), (values,)), add)[-1]
+    assert 1e6 * added.time_s == pytest.approx(53.9, rel=0.25)
