@@ -15,6 +15,7 @@ from .families.convolutions.depthwise import other_kernel
 from .families.elementwise import drawn, elementwise
 from .families.foreach import OPTIMIZERS, foreach
 from .families.grouped import grouped
+from .families.integers import integer_product
 from .families.joining import cat
 from .families.matmul import MULTIPLIED, matmul
 from .families.movement import (
@@ -32,6 +33,7 @@ from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SIMPLE
 from .families.norms import (
     batch_norm,
     batch_norm_backward,
+    cudnn_batch_norm_backward,
     group_norm,
     group_norm_backward,
     layer_norm,
@@ -63,6 +65,7 @@ PRICES: Mapping[str, Price] = {
     **dict.fromkeys(SIMPLE | MATH | MATH_BACKWARD | DRAWN, elementwise),
     **dict.fromkeys(MULTIPLYING, matmul),
     "grouped_mm": grouped,
+    "int_mm": integer_product,
     **dict.fromkeys((f"scaled_dot_product_{kind}_attention" for kind in ("cudnn", "flash", "efficient")), attention),
     **dict.fromkeys(
         (f"scaled_dot_product_{kind}_attention_backward" for kind in ("cudnn", "flash", "efficient")),
@@ -97,6 +100,7 @@ PRICES: Mapping[str, Price] = {
     **dict.fromkeys(("convolution", "cudnn_convolution"), convolution),
     "convolution_backward": convolution_backward,
     "native_batch_norm_backward": batch_norm_backward,
+    "cudnn_batch_norm_backward": cudnn_batch_norm_backward,
     **dict.fromkeys(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"), loss_of_elements),
     "binary_cross_entropy_with_logits": loss_of_logits,
     "logsumexp": logsumexp,

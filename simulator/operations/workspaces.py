@@ -18,7 +18,7 @@ OLDER_BYTES = (8 << 20) + (128 << 10)
 FUSED_BYTES = 1 << 20
 """Of products that add a bias, beside it [B]."""
 FUSED = frozenset({"addmm", "_addmm_activation"})
-PRODUCTS = FUSED | {"mm", "bmm", "baddbmm", "linear", "mv", "addmv", "_scaled_mm"}
+PRODUCTS = FUSED | {"mm", "bmm", "baddbmm", "linear", "mv", "addmv", "_scaled_mm", "_int_mm"}
 
 
 CONVOLUTIONS = frozenset({"convolution", "cudnn_convolution", "convolution_backward"})

@@ -34,13 +34,32 @@ def cat(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     slices = [prod(operand.shape[axis:]) * operand.item_bytes for operand in (*pieces, *((output,) if axis else ()))]
     if alike and is_aligned and all(size % VECTOR_BYTES == 0 for size in slices):
         ctas = output.bytes / (ALIGNED_THREADS * VECTOR_BYTES)
-        return [gpu.kernel("cat_vectorized", pieces, (output,), ctas=ctas, chain=2)]
+        again = _filled(pieces, output, axis, gpu)
+        return [gpu.kernel("cat_vectorized", pieces, (output,), ctas=ctas, chain=2, read_again=again)]
     if is_plain and is_aligned:
         issued = CAT_ALIGNED * output.elements
         return [gpu.kernel("cat_aligned", pieces, (output,), instructions=issued, chain=2, overlap=SERIAL)]
     steps = ceil(max(piece.elements for piece in pieces) / (2 * gpu.sms * THREADS))
     issued = CAT * output.elements
     return [gpu.kernel("cat", pieces, (output,), instructions=issued, latency_s=steps * STEP_S, chain=4)]
+
+
+def _filled(pieces: list[Operand], output: Operand, axis: int, gpu: Gpu) -> float:
+    """What HBM moves for sectors that no piece fills alone: pieces come one after the other (`getCatGridContig`) [B].
+
+    Where L2 does not keep all of the output, such a sector is read for each piece, and written whole.
+    """
+    if output.bytes <= gpu.cache.dirty_bytes:
+        return 0.0
+    sector, moved, begin = gpu.device.sector_bytes, 0, 0
+    for piece in pieces:
+        run = prod(piece.shape[axis:]) * piece.item_bytes
+        first, last = begin // sector, (begin + run - 1) // sector
+        whole = max((begin + run) // sector - -(-begin // sector), 0)
+        parts = last - first + 1 - whole
+        moved += piece.bytes // run * (2 * parts * sector - (run - whole * sector))
+        begin += run
+    return float(moved)
 
 
 def _along_an_axis(operation: Operation) -> tuple[list[Operand], Operand, int]:

@@ -5,12 +5,13 @@ clock that the power limit allows, or as its operands take from L2. The library'
 fastest. Products too small to fill the GPU are split along K, and added up by a second kernel.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf, prod
 
 from ..gpu import Gpu, memset
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
+from .elementwise import contiguous
 
 Shape = tuple[int, ...]
 Tiles = tuple[tuple[int, int], ...]
@@ -40,9 +41,17 @@ STEP = 64
 STEP_CYCLES = 165.0
 STREAM_FRACTION = 0.93
 """Of HBM's bandwidth that products reach. Kind: fitted, 1 and 8 rows times 1 GB of weights on one H100."""
+SIMT_TILES = ((256, 128, 1), (128, 128, 2), (128, 64, 2), (64, 64, 1), (128, 32, 1), (64, 32, 1), (32, 32, 1))
+"""Tiles of products without tensor cores, and how many of them an SM takes at a time: one alone takes as long. Kind:
+measured, names of 24 products' kernels on one H100; how many is read off their times."""
+SIMT_CYCLES = 0.16
+"""For an element of such a tile's operands, beside its multiplications. Kind: fitted, 17 products of 16,384 to 100,000
+rows, 40 to 8,192 columns and K from 40 to 4,096 on one H100, which they meet by 6 % in the mean. A tile's results
+leave at its share of HBM's bandwidth, as all tiles of a wave end together."""
+SIMT_SHORT = 16
+"""Shorter side up to which products are of vectors; SIMT_FRACTION of the FP32 peak that those reach, and SIMT_TILE_S
+more for a tile [s]. Kind: fitted, on one H100."""
 SIMT_FRACTION = 0.80
-"""Of the FP32 peak that products without tensor cores reach, and SIMT_TILE_S more for a tile [s]. Kind: fitted, 4096^3
-and 16384 x 8192 x 256 on one H100."""
 SIMT_TILE_S = 1.5e-6
 UNALIGNED_FRACTION = 0.121
 """Of the tensor peak that is left to groups and single rows that do not begin at multiples of 16 bytes. Kind: measured,
@@ -76,6 +85,9 @@ MULTIPLIED = frozenset(RATES) | {"float32"}
 ADDED_TO = frozenset({"addmm", "_addmm_activation", "baddbmm", "addmv"})
 """Products whose first operand is added; an activation is done in the same kernel (`CUBLASLT_EPILOGUE_GELU_BIAS`)."""
 
+COPYING = frozenset({"mm", "addmm", "bmm", "baddbmm"})
+"""Products that copy operands whose rows and columns both lie scattered (`is_multiplied`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
@@ -98,7 +110,26 @@ class Product:
 
 def matmul(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Kernels of `mm`, `bmm`, `addmm`, `baddbmm`, `linear`, `mv`, `addmv`, `_addmm_activation` and `_scaled_mm`."""
-    return multiplied(product_of(operation), operation.inputs, operation.outputs, gpu)
+    copies: list[PricedKernel] = []
+    inputs = list(operation.inputs)
+    if operation.name in COPYING:
+        for place in range(len(inputs))[1 if operation.name in ADDED_TO else 0 :][:2]:
+            if not is_multiplied(inputs[place]):
+                copy, inputs[place] = contiguous(inputs[place], place, gpu)
+                copies += copy
+    prepared = replace(operation, inputs=tuple(inputs))
+    return [*copies, *multiplied(product_of(prepared), prepared.inputs, operation.outputs, gpu)]
+
+
+def is_multiplied(matrices: Operand) -> bool:
+    """Whether the library takes matrices as they lie: rows or columns of neighbours, no shorter a step apart than they.
+
+    Others are copied. Source: `prepare_matrix_for_cublas`, `prepare_batch_matrix_for_cublas` in
+    ATen/native/cuda/Blas.cpp, torch 2.11.
+    """
+    (rows, columns), (down, across) = matrices.shape[-2:], matrices.strides[-2:]
+    by_rows, by_columns = across == 1 and down >= max(columns, 1), down == 1 and across >= max(rows, 1)
+    return by_rows or by_columns or matrices.is_contiguous or (len(matrices.shape) == 2 and matrices.is_dense)
 
 
 def product_of(operation: Operation) -> Product:
@@ -228,6 +259,8 @@ def _unaligned_s(product: Product, side: int, splits: int, gpu: Gpu) -> float:
 def _fastest(product: Product, rate: float, gpu: Gpu) -> tuple[float, int]:
     """Time and CTAs of the fastest of all tiles."""
     long, short = max(product.m, product.n), min(product.m, product.n)
+    if product.dtype not in RATES and short > SIMT_SHORT:
+        return _fastest_simt(product, gpu)
     tried = [(inf, 1)]
     for tall, wide in TILES:
         if (wide > 16 and wide >= 2 * short) or (tall > 64 and tall >= 2 * long):
@@ -238,6 +271,24 @@ def _fastest(product: Product, rate: float, gpu: Gpu) -> tuple[float, int]:
             time = waves * _tile_s((tall, wide), product.k, product, rate, gpu) + (waves - 1) * TILE_S
             tried.append((time, ctas))
     return min(tried)
+
+
+def _fastest_simt(product: Product, gpu: Gpu) -> tuple[float, int]:
+    """Time and CTAs of the fastest tiles without tensor cores."""
+    tried = []
+    for tall, wide, together in SIMT_TILES:
+        for rows, columns in {(tall, wide), (wide, tall)}:
+            ctas = product.batch * ceil(product.m / rows) * ceil(product.n / columns)
+            waves = together * ceil(ctas / (gpu.sms * together))
+            tried.append((waves * _simt_tile_s((rows, columns), product.k, gpu), ctas))
+    return min(tried)
+
+
+def _simt_tile_s(tile: tuple[int, int], depth: int, gpu: Gpu) -> float:
+    """A tile without tensor cores: multiplications and operands of each step, and results [s]."""
+    rows, columns = tile
+    cycles = depth * (rows * columns / gpu.device.fma_per_cycle + SIMT_CYCLES * (rows + columns))
+    return gpu.cycles_s(cycles) + 4.0 * rows * columns / (gpu.hbm_bytes_per_s / gpu.sms)
 
 
 def walked_s(product: Product, tile: tuple[int, int], gpu: Gpu) -> tuple[float, str]:

@@ -19,6 +19,10 @@ GATHERED = 8
 """Elements that a thread gathers one after the other (`_scatter_gather_elementwise_kernel<128, 8>`); INDEXED_ELEMENTS:
 of `index_elementwise_kernel<128, 4>`."""
 INDEXED_ELEMENTS = 4
+SLICES = 4
+"""Indices of a CTA that adds slices of up to a warp's width (`indices_per_block`); REPEATED: latencies of each that is
+equal: to count it, to load its place, its slice. Kind: assumed, one of L2 and two of L1."""
+REPEATED = 1.5
 POOLED = 60.0
 """Instructions of pooling for an element of a window. Kind: fitted, `max_pool2d` of 3 x 3 on one H100."""
 
@@ -118,7 +122,8 @@ def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`index_put_`, `index_add_`, `scatter_`, `scatter_add_`, `index_copy_`.
 
     Out of place a copy comes first; where `index_put_` adds, a sort of its indices. Gradients of `index` add in place
-    to zeros, though the recorder's tensors, which are no plain ones, have autograd ask for a new one.
+    to zeros, though the recorder's tensors, which are no plain ones, have autograd ask for a new one. Elements that
+    `scatter` puts at random fill few sectors of a tensor beyond L2, which HBM sends and takes.
     """
     output, target = operation.outputs[0], operation.inputs[0]
     values = max(operation.inputs[1:], key=lambda operand: (operand.dtype not in ("int64", "bool"), operand.elements))
@@ -130,17 +135,38 @@ def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if is_sorted:
         kernels += _places_sorted(operation.inputs[1], output.shape[0], gpu)
     touched = part(output, min(values.elements * output.item_bytes, output.bytes))
+    filled = 0.0
+    if operation.name in ("scatter", "scatter_") and output.bytes > gpu.cache.dirty_bytes:
+        elements = max(operand.elements for operand in operation.inputs[1:])
+        places = output.bytes / gpu.device.sector_bytes
+        touched = part(output, int(output.bytes * (1.0 - exp(-elements / places))))
+        filled = float(touched.bytes)
+    repeated = 0.0
+    if is_sorted and prod(output.shape[1:]) <= WARP:
+        repeated = _repeats_walked(operation.inputs[1].elements, output.shape[0], gpu)
     kernels.append(
         gpu.kernel(
             "indexing_backward" if is_sorted else "index_add" if adds else "index_put",
             (*operation.inputs[1:], *((touched,) if adds else ())),
             (touched,),
             instructions=(SORTED_ADDED if is_sorted else ADDED if adds else SCATTERED) * values.elements,
-            chain=8,
+            chain=max(repeated, 8),
+            read_again=filled,
             overlap=SERIAL,
         )
     )
     return kernels
+
+
+def _repeats_walked(indices: int, places: int, gpu: Gpu) -> float:
+    """Latencies of `indexing_backward_kernel_small_stride`: the first warp of equal indices counts and adds them all.
+
+    Its CTA of four stays meanwhile; the others end at once. Source: ATen/native/cuda/Indexing.cu, torch 2.11.
+    """
+    repeats = indices / (places * (1.0 - exp(-indices / places)))
+    working = indices * min(1.0 / repeats, 1.0 / SLICES)
+    slots = gpu.device.max_warps_per_sm // SLICES * gpu.sms
+    return REPEATED * repeats * max(working / slots, 1.0) + (indices / SLICES - working) / slots
 
 
 def _places_sorted(indices: Operand, places: int, gpu: Gpu) -> list[PricedKernel]:

@@ -35,6 +35,9 @@ MANY_ROWS, MOST_TILES = 64 << 10, 32 << 10
 MOMENT_LOADS = 1.6
 """Latencies that an element of a group takes a thread of 512. Kind: fitted, one group norm on one H100."""
 MOMENT_THREADS = 512
+CUDNN_LOADS = 0.61
+"""Latencies that an element of an operand takes a thread of 512 of cuDNN's CTA of a channel, which walks all twice (its
+kernels `bn_fw_tr_1C11`, `bn_bw_1C11`). Kind: fitted, 8 x 128 x 112 x 112 of fp32 on one H100, by 8 %."""
 PLANE_THREADS, MOST_PLANES = 64, 256 << 10
 """Of the CTA that scales a channel of images, and most of them (`batch_norm_elemt_cuda_template`,
 ATen/native/cuda/Normalization.cuh)."""
@@ -185,6 +188,8 @@ def batch_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     training = operation.arguments.get("training", "no_training" not in operation.name)
     source, moments = operation.inputs[0], operation.outputs[1:]
     last = _is_channels_last(source)
+    if training and not last and operation.name == "cudnn_batch_norm":
+        return [_channels_walked("cudnn_batch_norm", operation, 1, gpu)]
     if training:
         name, issued = "batch_norm_collect_statistics", CHANNELS_LAST_STATISTICS * source.elements if last else 0.0
         loads = 0.0 if last else _channel_loads(source, gpu)
@@ -216,6 +221,26 @@ def batch_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     loads = 2 * _channel_loads(operands[0], gpu)
     name = "batch_norm_backward"
     return [gpu.kernel(name, operands, operation.outputs, instructions=issued, chain=loads, overlap=SERIAL)]
+
+
+def cudnn_batch_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Gradients of batch norms that cuDNN has done; of other layouts than NCHW they have no price."""
+    if _is_channels_last(operation.inputs[0]):
+        raise ValueError("channels last")
+    return [_channels_walked("cudnn_batch_norm_backward", operation, 2, gpu)]
+
+
+def _channels_walked(name: str, operation: Operation, operands: int, gpu: Gpu) -> PricedKernel:
+    """A kernel of cuDNN's for batch norms in training: a CTA walks its channel for sums, and again for results.
+
+    Args:
+        operands: its first inputs, that are as large as images.
+    """
+    source = operation.inputs[0]
+    channels = source.shape[1]
+    turns = ceil(source.elements / channels / MOMENT_THREADS) * max(channels / (4 * gpu.sms), 1.0)
+    loads = CUDNN_LOADS * 2 * operands * turns
+    return gpu.kernel(name, operation.inputs[:operands], operation.outputs[:1], chain=loads, overlap=SERIAL)
 
 
 def _is_channels_last(source: Operand) -> bool:

@@ -29,6 +29,9 @@ OUTER_STEP = 1.3
 H100."""
 CTA_S = 1.0e-6
 """From a CTA's last load to its result [s]. Kind: fitted, means of 4,096 and 8,192 rows on one H200 and one H100."""
+SETUP = 115.0
+"""Instructions of each thread of short rows, which loads one value: where it is, what it shuffles. Kind: fitted,
+sums of 160,000 to 4.4 million rows of 16 and 32 on one H100."""
 WALKED = 1.5
 """Norm of rows that CTAs walk by themselves. Kind: fitted, the same."""
 SHARED_S = 2.5e-6
@@ -123,7 +126,8 @@ def reduced(
         "reduce",
         (source,),
         outputs,
-        instructions=(combining.instructions if inner else combining.outer) * source.elements,
+        instructions=(combining.instructions if inner else combining.outer) * source.elements
+        + (SETUP * division.threads * division.ctas if inner and division.values <= 1 else 0.0),
         chain=steps * waves,
         latency_s=CTA_S * waves,
         end_s=shared_s,

@@ -15,6 +15,7 @@ from .issue_slots import (
     SOFTMAX_IN_REGISTERS,
     SOFTMAX_OF_WARP,
     SOFTMAX_OF_WARP_BACKWARD,
+    SOFTMAX_OUTER,
     SOFTMAX_ROW,
     VECTORISED,
 )
@@ -36,6 +37,9 @@ WARP_THREADS = 64
 """Neighbours along inner dimensions above which a single thread walks an outer one (`SpatialSoftMax_getBlockSize`);
 else the CTA's threads share it."""
 CTA_THREADS = 1024
+OUTER_CYCLES = 130.0
+"""Of an element of a thread that walks an outer dimension, beside its load. Kind: fitted, softmax of columns of
+2,048 x 2,048 in L2 and of 8,192 x 8,192 behind it, on one H100."""
 LOSS_THREADS, LOSS_TURNS = (32, 1024), 16
 """Least and most threads of the one CTA of `nll_loss`, and rows of each until there are that many (`nll_loss_threads`,
 ATen/native/cuda/Loss.cu, torch 2.0 to 2.14)."""
@@ -102,10 +106,23 @@ def _walk(
 def _walk_outer(
     row: int, inner: int, reads: tuple[Operand, ...], writes: tuple[Operand, ...], gpu: Gpu
 ) -> PricedKernel:
-    """Softmax along an outer dimension (`cunn_SpatialSoftMaxForward`): few threads walk it three times."""
+    """Softmax along an outer dimension (`cunn_SpatialSoftMaxForward`): threads walk it three times, load by load.
+
+    No more CTAs than the GPU has room for go around inner dimensions, and then the outer ones (`getGridSize`). What
+    they walk at a time comes from HBM once where L2 holds it.
+    """
     threads = 1 if inner > WARP_THREADS else max(CTA_THREADS // inner, 1)
-    chain = 3 * row / min(threads, row)
-    return gpu.kernel("softmax_forward_outer", reads, writes, chain=chain, overlap=SERIAL)
+    room, outer = CTAS_PER_SM * gpu.sms, writes[0].elements // (row * inner)
+    across = min(ceil(inner / CTA_THREADS), room)
+    behind = min(ceil(room / across), outer)
+    walk = ceil(inner / (across * CTA_THREADS)) * ceil(outer / behind) * row / min(threads, row)
+    fits = behind * min(across * CTA_THREADS, inner) * row * reads[0].item_bytes <= gpu.cache.capacity_bytes
+    missed, again = (walk, 2 * walk) if fits else (3 * walk, 0.0)
+    waits = gpu.chain_s(again, 0.0) + gpu.cycles_s(3 * OUTER_CYCLES * walk)
+    issued = SOFTMAX_OUTER * writes[0].elements
+    return gpu.kernel(
+        *("softmax_forward_outer", reads, writes), instructions=issued, chain=missed, latency_s=waits, overlap=SERIAL
+    )
 
 
 def nll_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
