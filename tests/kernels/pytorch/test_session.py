@@ -19,6 +19,7 @@ from tilesight.kernels.pytorch import device_guard
 from tilesight.kernels.pytorch.attention import Asked, backend_of
 from tilesight.kernels.pytorch.live import record_live as record
 from tilesight.kernels.pytorch.step import recording
+from torch._subclasses import FakeTensorMode
 
 H200 = load_device("h200")
 SIZE = 1 << 20
@@ -52,6 +53,29 @@ def test_peak_is_what_is_alive_at_a_time() -> None:
     assert [operation.live_bytes for operation in step.operations] == [8 * SIZE, 12 * SIZE, 8 * SIZE]
     multiplied = step.operations[-1]
     assert multiplied.inputs[0].storage == multiplied.outputs[0].storage == step.operations[1].outputs[0].storage
+
+
+def test_an_operation_whose_shapes_torch_lacks_is_recorded_by_what_it_writes_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As `_scaled_mm.out` of torch 2.11: it has no formula there, and torch begins to run it on the device, in vain."""
+    made = FakeTensorMode._dispatch_impl
+
+    def lacking(mode: FakeTensorMode, function: object, *rest: object) -> object:
+        if function is torch.ops.aten.mm.out:
+            try:
+                raise NotImplementedError("no formula")
+            except NotImplementedError:
+                raise RuntimeError("Found no NVIDIA driver on your system")  # noqa: B904 (as torch does)
+        return made(mode, function, *rest)
+
+    def product(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        return torch.mm(x, y, out=out) + 1
+
+    monkeypatch.setattr(FakeTensorMode, "_dispatch_impl", lacking)
+    recorded = record(product, tuple(torch.empty(64, 64, device="meta") for _ in range(3)), device=H200)
+    assert [operation.name for operation in recorded.step.operations] == ["mm", "add"]
+    assert not recorded.step.ended
 
 
 def test_modules_on_meta_are_recorded_and_left_as_they_were() -> None:
