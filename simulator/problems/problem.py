@@ -138,9 +138,14 @@ class Problem(ABC):
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @classmethod
+    def given(cls) -> frozenset[str]:
+        """Names of the fields that a problem is made of; others follow from them."""
+        return frozenset(item.name for item in fields(cls) if item.init)  # type: ignore[arg-type]
+
+    @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Self:
         """The problem of a JSON object, whose fields that follow from others are not read. Raises: as the type does."""
-        derived = {item.name for item in fields(cls) if not item.init}  # type: ignore[arg-type]
+        derived = {item.name for item in fields(cls)} - cls.given()  # type: ignore[arg-type]
         return cls(**{name: value for name, value in entry.items() if name not in derived})
 
 

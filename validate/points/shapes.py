@@ -1,7 +1,6 @@
 """Problems that `validate` measures which have names, by which schedules list them; `draws` has others."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from ...simulator.problems.problem import Problem
@@ -104,5 +103,4 @@ def problem_for(schedule: Schedule, shape: Mapping[str, Any]) -> Problem:
         shape: fields of an attention problem; those that the schedule's problem has no choice of are as it has them.
     """
     kind = schedule.problem
-    chosen = {item.name for item in fields(kind) if item.init}
-    return kind(**{name: value for name, value in shape.items() if name in chosen})
+    return kind(**{name: value for name, value in shape.items() if name in kind.given()})
