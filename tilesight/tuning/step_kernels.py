@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf, prod
 from typing import TYPE_CHECKING
 
 from ..predicting import refused_row
@@ -9,7 +10,7 @@ from ..simulator.device.device import Device
 from ..simulator.emulator.storage import STORAGE_SHIFT
 from ..simulator.jobs.stopping import LIMIT_S
 from ..simulator.launch.before import Before
-from ..simulator.operations.gpu import as_profiled_s
+from ..simulator.operations.gpu import Gpu, as_profiled_s
 from ..simulator.operations.price import kernels_before
 from ..simulator.operations.priced import PricedKernel
 from ..simulator.operations.stated import StatedPrice
@@ -76,15 +77,40 @@ def _chosen(
 ) -> dict[int, int]:
     """The configuration that a tuner chooses for each operation, a number in `step.calls`.
 
-    Tuners of torch and Triton flush L2 before each run: what the step has left there makes no choice.
+    Tuners of torch and Triton flush L2 before each run: what the step has left there makes no choice. Configurations
+    whose CTAs take longer to be handed out than the one of fewest CTAs takes in all are not predicted: some launch
+    millions, one for each element, and take a minute.
     Source: `InductorBenchmarker.benchmark_gpu`, `triton.testing.do_bench`.
     """
     tuned = {number: operation.calls for number, operation in operations.items() if len(operation.calls) > 1}
-    places = list(dict.fromkeys(place for calls in tuned.values() for place in calls))
-    candidates = predicted_rows([step.calls[place] for place in places], device, name, predicting)
-    rows = dict(zip(places, candidates, strict=True))
+    fewest = {number: min(calls, key=lambda it: _dispatch_s(step.calls[it], device)) for number, calls in tuned.items()}
+    rows: dict[int, KernelRow] = {}
+
+    def predict(places: Sequence[int]) -> None:
+        made = predicted_rows([step.calls[place] for place in places], device, name, predicting)
+        rows.update(zip(places, made, strict=True))
+
+    predict(list(dict.fromkeys(fewest.values())))
+    left: dict[int, None] = {}
+    for number, calls in tuned.items():
+        longest_s = _longest_s(rows[fewest[number]])
+        left |= {it: None for it in calls if it not in rows and _dispatch_s(step.calls[it], device) < longest_s}
+    predict(list(left))
+    known = {number: [it for it in calls if it in rows] for number, calls in tuned.items()}
     first = {number: operation.calls[0] for number, operation in operations.items()}
-    return first | {number: calls[fastest_first([rows[it] for it in calls])[0]] for number, calls in tuned.items()}
+    return first | {number: calls[fastest_first([rows[it] for it in calls])[0]] for number, calls in known.items()}
+
+
+def _dispatch_s(call: "KernelCall | RefusedCall", device: Device) -> float:
+    """Time in which the GPU hands out a launch's CTAs: it takes no less [s]; zero where nothing is launched."""
+    from ..kernels.compile.call import KernelCall
+
+    return Gpu(device).dispatch_s(prod(call.grid)) if isinstance(call, KernelCall) else 0.0
+
+
+def _longest_s(row: KernelRow) -> float:
+    """Time from which on another configuration is no faster [s]: that of a row, if it is known."""
+    return row.traffic.time_s if row.prediction is not None and not row.lower_bound else inf
 
 
 def _following(call: "KernelCall | RefusedCall", before: Before) -> "KernelCall | RefusedCall":

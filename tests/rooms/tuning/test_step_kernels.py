@@ -18,13 +18,13 @@ TIMES_S = {"cold": {4: 3e-6, 8: 2e-6}, "warm": {4: 1e-6, 8: 1.5e-6}}
 """Warps -> time: eight are faster on a flushed L2, four where the step has left the data."""
 
 
-def launch(num_warps: int) -> KernelCall:
+def launch(num_warps: int, ctas: int = 1) -> KernelCall:
     """A configuration of a kernel over one storage."""
     return KernelCall(
         name="scale",
         file="",
         line=1,
-        grid=(1, 1, 1),
+        grid=(ctas, 1, 1),
         num_warps=num_warps,
         num_stages=1,
         num_ctas=1,
@@ -62,3 +62,22 @@ def test_a_tuner_chooses_on_a_flushed_l2_and_the_step_runs_its_choice_on_what_it
         if not isinstance(kernel, str)
     ]
     assert times_s == [step_kernels.as_profiled_s(TIMES_S["warm"][8], device)] * 2
+
+
+def test_configurations_that_take_longer_to_hand_out_than_another_takes_are_not_predicted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten million CTAs take 5 ms to be handed out, a thousand half a microsecond: these alone may beat 3 us."""
+    asked: list[int] = []
+
+    def noting(calls: Sequence[KernelCall], *rest: Any) -> list[KernelRow]:
+        asked.extend(call.grid[0] for call in calls)
+        return predicted(calls, *rest)
+
+    x = Operand(shape=(1 << 19,), dtype="bfloat16", strides=(1,), storage=0, storage_bytes=1 << 20)
+    scale = Operation(kind="triton", name="scale", inputs=(x,), outputs=(x,), calls=(0, 1, 2))
+    step = RecordedStep(operations=(scale,), mode="compiled", peak_bytes=1 << 20)
+    recorded = cast(Any, SimpleNamespace(step=step, calls=(launch(4, 10**7), launch(4), launch(8, 10**3))))
+    monkeypatch.setattr(step_kernels, "predicted_rows", noting)
+    simulated_kernels(recorded, load_device("h200"), "h200", Predicting())
+    assert asked == [1, 10**3, 10**3]  # the fewest, what may be faster, and what was chosen
