@@ -14,10 +14,7 @@ from .families.convolutions.dense import convolution, convolution_backward
 from .families.convolutions.depthwise import other_kernel
 from .families.elementwise import drawn, elementwise
 from .families.foreach import OPTIMIZERS, foreach
-from .families.grouped import grouped
-from .families.integers import integer_product
 from .families.joining import cat
-from .families.matmul import MULTIPLIED, matmul
 from .families.movement import (
     embedding_backward,
     gather,
@@ -40,6 +37,9 @@ from .families.norms import (
     layer_norm_backward,
 )
 from .families.ordering import histogram, other_histogram, topk
+from .families.products.grouped import grouped
+from .families.products.integers import integer_product
+from .families.products.matmul import MULTIPLIED, matmul
 from .families.reductions import reduction
 from .families.rows import nll_loss, nll_loss_backward, softmax, softmax_backward
 from .families.scans import running_sum

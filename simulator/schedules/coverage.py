@@ -94,7 +94,7 @@ ROWS = (
     listed("middle"),
     listed("small"),
     listed("middle", softmax_variant="safe"),
-    listed("middle", softmax_variant="naive", block_n=256),
+    listed("small", softmax_variant="safe", block_n=256),
 )
 """Scores alone: no mask."""
 

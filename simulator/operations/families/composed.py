@@ -6,7 +6,7 @@ from ..gpu import SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import iterate
-from .matmul import matmul
+from .products.matmul import matmul
 from .reductions import LARGEST, MEAN, SUM, reduced
 
 CELL = 300.0

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import ceil, prod
 
 from ...device.device import Device
-from ..families.matmul import ALIGNMENT_BYTES, ctas_of, is_aligned
+from ..families.products.matmul import ALIGNMENT_BYTES, ctas_of, is_aligned
 from ..gpu import Gpu
 from ..groups import time_of
 from ..operation import Operand, Operation

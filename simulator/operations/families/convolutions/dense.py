@@ -12,7 +12,7 @@ from ...gpu import Gpu, scratch
 from ...operation import Operand, Operation
 from ...priced import PricedKernel
 from ..elementwise import copied
-from ..matmul import ALIGNMENT_BYTES, Product, multiplied
+from ..products.matmul import ALIGNMENT_BYTES, Product, multiplied
 from ..reductions import SUM, reduced
 from .depthwise import added, depthwise, depthwise_backward, is_channels_last, is_depthwise
 from .implicit_product import (

@@ -13,7 +13,7 @@ from ...gpu import SERIAL, Gpu, memset, scratch
 from ...operation import Operand
 from ...priced import PricedKernel
 from ..issue_slots import PADDED, REORDERED
-from ..matmul import RATES, STREAM_FRACTION, TILED
+from ..products.matmul import RATES, STREAM_FRACTION, TILED
 
 Tile = tuple[int, int]
 TILES: tuple[Tile, ...] = ((128, 64), (256, 64), (128, 128), (256, 128))

@@ -5,9 +5,9 @@ Kind: measured, its name on one H100, `cutlass_80_tensorop_i16832gemm_s8`, where
 
 from math import ceil
 
-from ..gpu import Gpu
-from ..operation import Operation
-from ..priced import PricedKernel
+from ...gpu import Gpu
+from ...operation import Operation
+from ...priced import PricedKernel
 from .matmul import START_S, STREAM_FRACTION, TILE_S, TILED, product_of
 
 TILES = ((128, 256), (256, 128), (128, 128), (128, 64), (64, 128), (64, 64))

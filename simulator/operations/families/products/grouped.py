@@ -8,9 +8,9 @@ reads where groups end, and multiplies one after the other.
 from dataclasses import replace
 from math import ceil
 
-from ..gpu import Gpu
-from ..operation import Operand, Operation
-from ..priced import PricedKernel
+from ...gpu import Gpu
+from ...operation import Operand, Operation
+from ...priced import PricedKernel
 from .matmul import START_S, STREAM_FRACTION, TILED, Product, multiplied, product_of, walked_s
 
 SMALL = 128

@@ -8,10 +8,10 @@ fastest. Products too small to fill the GPU are split along K, and added up by a
 from dataclasses import dataclass, replace
 from math import ceil, inf, prod
 
-from ..gpu import Gpu, memset
-from ..operation import Operand, Operation
-from ..priced import PricedKernel
-from .elementwise import contiguous
+from ...gpu import Gpu, memset
+from ...operation import Operand, Operation
+from ...priced import PricedKernel
+from ..elementwise import contiguous
 
 Shape = tuple[int, ...]
 Tiles = tuple[tuple[int, int], ...]
