@@ -122,6 +122,7 @@ def find_prologues(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey
     """Key of a loop's copies -> the copies ahead of it. Args: run: a CTA, with its masked copies."""
     copies = _copies_by_key(subject, run, phases)
     children = children_of(run.paths)
+    made = {access.place for access in run.accesses if access.active.any()}
     ahead: dict[tuple[Part, int, str], list[UseKey]] = defaultdict(list)
     for key in copies:
         region, piece = key.part
@@ -133,11 +134,11 @@ def find_prologues(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey
         into = next((k for k in copies if k.part[0] == inner and (k.storage, k.path) == (storage, path)), None)
         if into is None:
             continue
-        before: dict[Iteration, list[int]] = defaultdict(list)
-        for key in sorted(keys, key=lambda key: key.phase):
-            for iteration, places in copies[key].items():
-                before[iteration] += places
-        prologue = _prologue(frozenset(keys), before, copies[into], max(1, subject.kernel.num_stages - 1))
+        most_stages = max(1, subject.kernel.num_stages - 1)
+        # Copies that this CTA masks throughout are of an earlier loop that it skips.
+        first_made = sorted(keys, key=lambda key: not any(made & {*places} for places in copies[key].values()))
+        found = (_prologue(frozenset({key}), copies[key], copies[into], most_stages) for key in first_made)
+        prologue = next((of_key for of_key in found if of_key is not None), None)
         if prologue is not None:
             prologues[into] = prologue
     return prologues
