@@ -109,11 +109,11 @@ class Prologue:
     """Copies ahead of a loop.
 
     Args:
-        before: their keys, of one part; depth: iterations that the loop copies ahead of itself;
+        before: their key; depth: iterations that the loop copies ahead of itself;
         stage: place of a copy ahead of the loop -> iteration whose data it copies.
     """
 
-    before: frozenset[UseKey]
+    before: UseKey
     depth: int
     stage: Mapping[int, int]
 
@@ -123,22 +123,18 @@ def find_prologues(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey
     copies = _copies_by_key(subject, run, phases)
     children = children_of(run.paths)
     made = {access.place for access in run.accesses if access.active.any()}
-    ahead: dict[tuple[Part, int, str], list[UseKey]] = defaultdict(list)
-    for key in copies:
-        region, piece = key.part
-        if copies[key] and piece < len(children[region]):
-            ahead[key.part, key.storage, key.path].append(key)
     prologues: dict[UseKey, Prologue] = {}
-    for ((region, piece), storage, path), keys in ahead.items():
-        inner = children[region][piece]
-        into = next((k for k in copies if k.part[0] == inner and (k.storage, k.path) == (storage, path)), None)
-        if into is None:
+    # Copies that this CTA masks throughout come last: they may be of an earlier loop, which it skips.
+    for key in sorted(copies, key=lambda key: not any(made & {*places} for places in copies[key].values())):
+        region, piece = key.part
+        if not copies[key] or piece >= len(children[region]):
             continue
-        most_stages = max(1, subject.kernel.num_stages - 1)
-        # Copies that this CTA masks throughout are of an earlier loop that it skips.
-        first_made = sorted(keys, key=lambda key: not any(made & {*places} for places in copies[key].values()))
-        found = (_prologue(frozenset({key}), copies[key], copies[into], most_stages) for key in first_made)
-        prologue = next((of_key for of_key in found if of_key is not None), None)
+        inner = children[region][piece]
+        same = (k for k in copies if k.part[0] == inner and (k.storage, k.path) == (key.storage, key.path))
+        into = next(same, None)
+        if into is None or into in prologues:
+            continue
+        prologue = _prologue(key, copies[key], copies[into], max(1, subject.kernel.num_stages - 1))
         if prologue is not None:
             prologues[into] = prologue
     return prologues
@@ -168,10 +164,7 @@ def _copies_by_key(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey
 
 
 def _prologue(
-    keys: frozenset[UseKey],
-    before: Mapping[Iteration, list[int]],
-    loop: Mapping[Iteration, list[int]],
-    most_stages: int,
+    key: UseKey, before: Mapping[Iteration, list[int]], loop: Mapping[Iteration, list[int]], most_stages: int
 ) -> Prologue | None:
     """Copies as a prologue; None where they are no whole number of iterations. Args: before, loop: places of copies."""
     per_iteration = max(len(places) for places in loop.values())
@@ -181,25 +174,24 @@ def _prologue(
     if len(depths) != 1 or not (depth := depths.pop()):
         return None
     stage = {place: number // per_iteration for places in ahead for number, place in enumerate(places)}
-    return Prologue(keys, depth, stage)
+    return Prologue(key, depth, stage)
 
 
 def join_prologues(accesses: dict[UseKey, Accesses], prologues: Mapping[UseKey, Prologue]) -> None:
     """Make copies ahead of loops the first iterations of these. Args: accesses: of one CTA, changed in place."""
     for into, prologue in prologues.items():
-        loop = accesses.pop(into, {})
+        before, loop = accesses.pop(prologue.before, {}), accesses.pop(into, {})
         joined: dict[Iteration, list[IterationAccess]] = defaultdict(list)
-        for key in prologue.before:
-            others: dict[Iteration, list[IterationAccess]] = defaultdict(list)
-            for iteration, copies in accesses.pop(key, {}).items():
-                for copy in copies:
-                    if copy.place in prologue.stage:
-                        joined[(*iteration, prologue.stage[copy.place])].append(copy)
-                    else:
-                        others[iteration].append(copy)
-            if others:
-                accesses[key] = others
+        others: dict[Iteration, list[IterationAccess]] = defaultdict(list)
+        for iteration, copies in before.items():
+            for copy in copies:
+                if copy.place in prologue.stage:
+                    joined[(*iteration, prologue.stage[copy.place])].append(copy)
+                else:
+                    others[iteration].append(copy)
         for iteration, copies in loop.items():
             joined[(*iteration[:-1], iteration[-1] + prologue.depth)] += copies
         if joined:
             accesses[into] = joined
+        if others:
+            accesses[prologue.before] = others

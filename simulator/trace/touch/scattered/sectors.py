@@ -194,7 +194,7 @@ def _joined(
     if key in prologues:
         return key, (*iteration[:-1], iteration[-1] + prologues[key].depth)
     for into, prologue in prologues.items():
-        if key in prologue.before and place in prologue.stage:
+        if prologue.before == key and place in prologue.stage:
             return into, (*iteration, prologue.stage[place])
     return key, iteration
 
