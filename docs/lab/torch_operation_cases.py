@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Make = Callable[[], tuple[Any, ...]]
-CASES: dict[str, tuple[Make, Callable[..., Any]]] = {}
+Case = tuple[Make, Callable[..., Any]]
+CASES: dict[str, Case] = {}
 
 
 def drawn(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:

@@ -1,10 +1,11 @@
 """Single operations of torch on a GPU, kernel by kernel; and as torch's dispatcher sees them, without one.
 
-    python docs/lab/torch_operations.py measure FILE.jsonl        on a GPU: {"name", "cold": [[kernel, us]], "warm"}
-    python docs/lab/torch_operations.py record FILE.jsonl FILE    no GPU: with "operations"
+    python docs/lab/torch_operations.py measure FILE.jsonl [PART ...]   on a GPU: {"name", "cold": [[kernel, us]], warm}
+    python docs/lab/torch_operations.py record FILE.jsonl FILE          no GPU: with "operations"
 
 Times are medians of 5 runs behind an overwritten L2 (`cold`) and of 5 repeated ones (`warm`); kernels that spin tell
-runs apart. The operations are those of `torch_operation_cases`.
+runs apart. The operations are those of `torch_operation_cases` and `torch_rare_cases`; with
+PARTs those whose names hold one.
 """
 
 import json
@@ -15,17 +16,22 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_operation_cases import CASES, Make
+from torch_operation_cases import CASES as USUAL
+from torch_operation_cases import Make
+from torch_rare_cases import RARE
 
+CASES = USUAL | RARE
 RUNS = 5
 FLUSH_ELEMENTS = 64 << 20
 
 
-def measure(file: Path) -> None:
-    """Time all cases on this GPU."""
+def measure(file: Path, parts: list[str]) -> None:
+    """Time cases on this GPU: those whose names hold a part, without any all."""
     torch.set_default_device("cuda")
     flush = torch.empty(FLUSH_ELEMENTS, dtype=torch.int32)
     for name, (make, run) in CASES.items():
+        if parts and not any(part in name for part in parts):
+            continue
         with file.open("a", encoding="utf-8") as lines:
             try:
                 outcome = timed(make, run, flush)
@@ -92,6 +98,6 @@ def record(measured: Path, file: Path) -> None:
 if __name__ == "__main__":
     kind, *files = map(str, sys.argv[1:])
     if kind == "measure":
-        measure(Path(files[0]))
+        measure(Path(files[0]), files[1:])
     else:
         record(Path(files[0]), Path(files[1]))
