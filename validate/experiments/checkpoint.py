@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from ...simulator import units
 from ...simulator.device.device import Device
 from ...simulator.explore.lengths import memory_limit
 from ...simulator.jobs.pool import Progress
@@ -174,7 +175,7 @@ def _held(schedule: str, problem: AttentionProblem, device: Device) -> Grown:
         seqlen=problem.seqlen_q,
         time_s=Beside(),
         memory_bytes=Beside(predicted=memory_bytes),
-        unpredicted=memory_bytes > SIMULATED_BYTES,
+        unpredicted=f"holds more than {units.traffic(SIMULATED_BYTES)}" if memory_bytes > SIMULATED_BYTES else "",
         reason=OUT_OF_MEMORY if memory_bytes > device.hbm_bytes else "",
     )
 

@@ -48,7 +48,7 @@ class Grown:
         time_s: warm [s]; memory_bytes: most device memory held at once [B].
         causes: what the predicted time goes to (see `prediction.bottleneck`); of one launch only, else empty.
         measured_causes: the same of the measured time, the work being what was predicted; empty where it is unknown.
-        unpredicted: its time is not simulated.
+        unpredicted: why its time is not simulated; empty where it is.
         reason: why it cannot run, or was not measured; empty where it was, or where nobody asked.
     """
 
@@ -59,7 +59,7 @@ class Grown:
     memory_bytes: Beside
     causes: dict[str, float] = field(default_factory=dict)
     measured_causes: dict[str, float] = field(default_factory=dict)
-    unpredicted: bool = False
+    unpredicted: str = ""
     reason: str = ""
 
     @property
@@ -84,7 +84,7 @@ class Grown:
         entry |= {"regime": self.regime, "regime_share": self.causes.get(self.regime)}
         entry |= {"measured_regime": self.measured_regime}
         entry |= {"measured_regime_share": self.measured_causes.get(self.measured_regime)}
-        return entry | {"reason": self.reason}
+        return entry | {"unpredicted": self.unpredicted, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

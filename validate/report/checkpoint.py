@@ -1,7 +1,7 @@
 """`validate --checkpoint` for people: text, a picture of memory and time over length, and a page that holds both."""
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from typing import Any
@@ -28,12 +28,10 @@ def checkpoint_text(checkpoint: Checkpoint, width: int = 120, color: bool = Fals
     bound = ", and what it is bound by," if any(cell.causes for cell in checkpoint.tiled_cells) else ""
     lines += ["", f"Speedup of the tiled kernel{bound} over batch and length"]
     lines += [_map_table(checkpoint, width, color)]
-    lost = {
-        f"{cell.schedule} at B={cell.batch} N={cell.seqlen}: {cell.reason}"
-        for cell in _all(checkpoint)
-        if _was_lost(cell)
-    }
-    lines += [f"Not measured: {line}" for line in (*checkpoint.notes, *sorted(lost))]
+    unpredicted = _told((cell, cell.unpredicted) for cell in _all(checkpoint) if not cell.reason)
+    lost = _told((cell, cell.reason) for cell in _all(checkpoint) if cell.reason != OUT_OF_MEMORY)
+    lines += [f"Not predicted: {line}" for line in unpredicted]
+    lines += [f"Not measured: {line}" for line in (*checkpoint.notes, *lost)]
     if not checkpoint.measured:
         lines += ["", UNMEASURED + (f": {checkpoint.unmeasured}" if checkpoint.unmeasured else "")]
     return "\n".join(piece for line in lines for piece in (wrapped([line], width) if "\n" not in line else [line]))
@@ -218,5 +216,7 @@ def _all(checkpoint: Checkpoint) -> tuple[Grown, ...]:
     return (*checkpoint.lengths, *checkpoint.cells)
 
 
-def _was_lost(cell: Grown) -> bool:
-    return bool(cell.reason) and cell.reason != OUT_OF_MEMORY
+def _told(reasons: Iterable[tuple[Grown, str]]) -> list[str]:
+    """A line for every shape that has a reason, once."""
+    lines = (f"{cell.schedule} at B={cell.batch} N={cell.seqlen}: {reason}" for cell, reason in reasons if reason)
+    return list(dict.fromkeys(lines))

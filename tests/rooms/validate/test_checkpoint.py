@@ -155,12 +155,16 @@ def test_what_does_not_fit_is_not_simulated(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_run_that_takes_minutes_to_simulate_is_measured_all_the_same(
     predicted: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its memory is predicted, its time is not."""
+    """Its memory is predicted, its time is not, and the answer says why."""
     monkeypatch.setattr(room, "LENGTHS", (512,))
     monkeypatch.setattr(room, "MAP_BATCHES", (1,))
     monkeypatch.setattr(room, "MAP_LENGTHS", (512,))
     monkeypatch.setattr(room, "SIMULATED_BYTES", 1e6)
-    point = point_of(measure(predict(PROBLEM, H200), DEVICE, MadeUpGpu().ask), STANDARD, 512)
+    checkpoint = measure(predict(PROBLEM, H200), DEVICE, MadeUpGpu().ask)
+    point = point_of(checkpoint, STANDARD, 512)
+    assert point.to_dict()["unpredicted"].startswith("holds more than ")
+    text = checkpoint_text(checkpoint)
+    assert text.count(f"Not predicted: {STANDARD} at B=1 N=512: {point.unpredicted}") == 1
     assert point.time_s.predicted is None
     assert point.time_s.measured
     assert point.reason == ""
