@@ -6,8 +6,8 @@
 
 Times of kernels are medians of runs one after another, as torch's profiler has them; `step_s` is a run's share of all
 runs together, with the host's time in it. Memory is the most that torch's allocator held during a run. `functions`,
-`steps`, `models`, `second`, `third` and `fourth` stand for all of them; models need `transformers`. Modes among the
-cases (`eager`, `compiled`, `max-autotune`) are measured or predicted instead of eager and compiled.
+`steps`, `models`, `second`, `third`, `fourth` and `fifth` stand for all of them; models need `transformers`. Modes
+among the cases (`eager`, `compiled`, `max-autotune`) are measured or predicted instead of eager and compiled.
 """
 
 import json
@@ -19,9 +19,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch_blocks  # noqa: F401  (registers its functions)
+import torch_fifth_signals  # noqa: F401  (registers its functions)
+import torch_fifth_steps  # noqa: F401  (registers its steps)
 import torch_fourth_signals  # noqa: F401  (registers its functions)
 import torch_fourth_steps  # noqa: F401  (registers its steps)
 from torch_cases import FUNCTIONS
+from torch_fifth import FIFTH
 from torch_fourth import FOURTH
 from torch_models import MODELS
 from torch_second import SECOND
@@ -29,8 +32,9 @@ from torch_steps import STEPS
 from torch_third import THIRD
 
 RUNS = 8
-GROUPS = {"functions": FUNCTIONS, "steps": STEPS, "models": MODELS, "second": SECOND, "third": THIRD, "fourth": FOURTH}
-CASES = FUNCTIONS | STEPS | MODELS | SECOND | THIRD | FOURTH
+GROUPS = {"functions": FUNCTIONS, "steps": STEPS, "models": MODELS, "second": SECOND, "third": THIRD}
+GROUPS |= {"fourth": FOURTH, "fifth": FIFTH}
+CASES = FUNCTIONS | STEPS | MODELS | SECOND | THIRD | FOURTH | FIFTH
 MODES = ("eager", "compiled", "max-autotune")
 CASE = '''"""A case."""
 import sys
