@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf, prod
 from typing import TYPE_CHECKING
 
 from ..predicting import refused_row
@@ -10,13 +9,14 @@ from ..simulator.device.device import Device
 from ..simulator.emulator.storage import STORAGE_SHIFT
 from ..simulator.jobs.stopping import LIMIT_S
 from ..simulator.launch.before import Before
-from ..simulator.operations.gpu import Gpu, as_profiled_s
+from ..simulator.operations.gpu import EMPTY_S, Gpu, as_profiled_s
 from ..simulator.operations.price import kernels_before
 from ..simulator.operations.priced import PricedKernel
 from ..simulator.operations.stated import StatedPrice
 from ..simulator.prediction.kernel_row import KernelRow, fastest_first
+from ..simulator.screening.static_time import static_times_s
 from ..simulator.store.store import usual_store
-from .answers import predict_all
+from .answers import predict_all, screen_all
 from .workers import TargetDevice
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ WAITS_FOR = {
     "launch": "latency",
 }
 """Bottleneck of a launch -> what a row says that it waits for; all others are pipes of the SM: `instructions`."""
+NEAR = 2.0
+"""Configurations whose static time is so many times the least are not predicted: some are of millions of CTAs, or spill
+all that they gather, and take a minute. Kind: assumed; what it keeps of the fastest is in docs/choose.md.
+"""
 MATTERS = 0.05
 """Share of the bytes that a launch asks for from which on estimated ones are noted."""
 
@@ -77,40 +81,45 @@ def _chosen(
 ) -> dict[int, int]:
     """The configuration that a tuner chooses for each operation, a number in `step.calls`.
 
-    Tuners of torch and Triton flush L2 before each run: what the step has left there makes no choice. Configurations
-    whose CTAs take longer to be handed out than the one of fewest CTAs takes in all are not predicted: some launch
-    millions, one for each element, and take a minute.
+    Tuners of torch and Triton flush L2 before each run: what the step has left there makes no choice. Only those are
+    predicted whose static time may be the least.
     Source: `InductorBenchmarker.benchmark_gpu`, `triton.testing.do_bench`.
     """
     tuned = {number: operation.calls for number, operation in operations.items() if len(operation.calls) > 1}
-    fewest = {number: min(calls, key=lambda it: _dispatch_s(step.calls[it], device)) for number, calls in tuned.items()}
-    rows: dict[int, KernelRow] = {}
-
-    def predict(places: Sequence[int]) -> None:
-        made = predicted_rows([step.calls[place] for place in places], device, name, predicting)
-        rows.update(zip(places, made, strict=True))
-
-    predict(list(dict.fromkeys(fewest.values())))
-    left: dict[int, None] = {}
-    for number, calls in tuned.items():
-        longest_s = _longest_s(rows[fewest[number]])
-        left |= {it: None for it in calls if it not in rows and _dispatch_s(step.calls[it], device) < longest_s}
-    predict(list(left))
-    known = {number: [it for it in calls if it in rows] for number, calls in tuned.items()}
+    many = list(dict.fromkeys(place for calls in tuned.values() for place in calls))
+    least_s = dict(zip(many, static_s([step.calls[place] for place in many], device, name, predicting), strict=True))
+    near = {number: _near({place: least_s[place] for place in calls}) for number, calls in tuned.items()}
+    looked_at = list(dict.fromkeys(place for places in near.values() if len(places) > 1 for place in places))
+    made = predicted_rows([step.calls[place] for place in looked_at], device, name, predicting)
+    rows = dict(zip(looked_at, made, strict=True))
     first = {number: operation.calls[0] for number, operation in operations.items()}
-    return first | {number: calls[fastest_first([rows[it] for it in calls])[0]] for number, calls in known.items()}
+    return first | {
+        number: places[fastest_first([rows[it] for it in places])[0] if len(places) > 1 else 0]
+        for number, places in near.items()
+    }
 
 
-def _dispatch_s(call: "KernelCall | RefusedCall", device: Device) -> float:
-    """Time in which the GPU hands out a launch's CTAs: it takes no less [s]; zero where nothing is launched."""
+def _near(times_s: Mapping[int, float]) -> list[int]:
+    """Configurations that may be the fastest. Args: times_s: static ones, 0 where that is not known [s]."""
+    least_s = min((time_s for time_s in times_s.values() if time_s), default=0.0)
+    return [place for place, time_s in times_s.items() if time_s <= NEAR * least_s]
+
+
+def static_s(
+    calls: "Sequence[KernelCall | RefusedCall]", device: Device, name: str, predicting: Predicting
+) -> list[float]:
+    """Static times of launches: an empty kernel's, and of the busiest unit [s]; 0 where only a prediction can tell."""
     from ..kernels.compile.call import KernelCall
 
-    return Gpu(device).dispatch_s(prod(call.grid)) if isinstance(call, KernelCall) else 0.0
-
-
-def _longest_s(row: KernelRow) -> float:
-    """Time from which on another configuration is no faster [s]: that of a row, if it is known."""
-    return row.traffic.time_s if row.prediction is not None and not row.lower_bound else inf
+    usable = [movable(call) for call in calls if isinstance(call, KernelCall)]
+    target = TargetDevice(device=device, name=name, compile_limit_s=predicting.compile_limit_s)
+    works = iter(screen_all(usable, target, store=usual_store(), workers=predicting.workers))
+    times = []
+    for call in calls:
+        work = next(works) if isinstance(call, KernelCall) else None
+        busy_s = max(*static_times_s(work, device), Gpu(device).dispatch_s(work.ctas)) if work else -EMPTY_S
+        times.append(EMPTY_S + busy_s)
+    return times
 
 
 def _following(call: "KernelCall | RefusedCall", before: Before) -> "KernelCall | RefusedCall":

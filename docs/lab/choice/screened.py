@@ -25,12 +25,14 @@ from tilesight.tuning.screening import USUAL, Portion
 
 PORTIONS = {"half": Portion(share=0.5), "a third, 16 at least": USUAL, "a quarter": Portion(share=0.25)}
 PORTIONS |= {"a tenth": Portion(share=0.1)}
+LEAST = "within twice the least"
+"""Those whose static time is at most twice the least: `tuning.step_kernels` predicts these of torch's candidates."""
 WRONG = 0.03
 """Error of an output from which on its configuration does not count."""
 
 
-def ranked(cell: Cell, indices: list[int], name: str, device: Device) -> list[int]:
-    """Configurations in the order of their rank; first those whose code cannot be followed."""
+def ranked(cell: Cell, indices: list[int], name: str, device: Device) -> dict[int, tuple[float, float]]:
+    """Ranks of configurations, in order; first those whose code cannot be followed."""
     tensors, calls = cell.make("meta"), []
     for index in indices:
         with tilesight.capture(name) as launches:
@@ -41,7 +43,7 @@ def ranked(cell: Cell, indices: list[int], name: str, device: Device) -> list[in
     works = [static_work(launch.kernel, device) if launch.kernel else None for launch in compiled]
     ranks = {index: rank_of([static_times_s(work, device)]) if work else (0.0, 0.0)
              for index, work in zip(indices, works, strict=True)}  # fmt: skip
-    return sorted(indices, key=lambda index: ranks[index])
+    return dict(sorted(ranks.items(), key=lambda item: item[1]))
 
 
 def main() -> None:
@@ -60,10 +62,13 @@ def main() -> None:
     table: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for name, times in rounds.items():
         us = {index: statistics.median(of) for index, of in times.items()}
-        order = ranked(CELLS[name], sorted(us), options.device, device)
+        ranks = ranked(CELLS[name], sorted(us), options.device, device)
+        order, least = list(ranks), min((rank[0] for rank in ranks.values() if rank[0]), default=0.0)
         for said, portion in PORTIONS.items():
             kept = min(us[index] for index in order[: portion.of(len(order))])
             table[CELLS[name].family][said].append(kept / min(us.values()))
+        near = min(us[index] for index in order if ranks[index][0] <= 2 * least)
+        table[CELLS[name].family][LEAST].append(near / min(us.values()))
     for family, portions in table.items():
         parts = (f"{said} {statistics.mean(of):.4f} {max(of):.3f}" for said, of in portions.items())
         print(f"{family:12s} {len(portions['half'])} cells: {'; '.join(parts)}")

@@ -8,8 +8,10 @@ import pytest
 from tilesight.kernels.compile.call import KernelCall
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.emulator.storage import Storage
+from tilesight.simulator.operations.gpu import EMPTY_S
 from tilesight.simulator.operations.operation import Operand, Operation, RecordedStep
 from tilesight.simulator.prediction.kernel_row import KernelRow
+from tilesight.simulator.screening.static_time import StaticWork
 
 from tilesight.tuning import step_kernels
 from tilesight.tuning.step_kernels import Predicting, simulated_kernels
@@ -55,6 +57,7 @@ def test_a_tuner_chooses_on_a_flushed_l2_and_the_step_runs_its_choice_on_what_it
     step = RecordedStep(operations=(scale, scale), mode="compiled", peak_bytes=1 << 20)
     recorded = cast(Any, SimpleNamespace(step=step, calls=(launch(4), launch(8))))
     monkeypatch.setattr(step_kernels, "predicted_rows", predicted)
+    monkeypatch.setattr(step_kernels, "static_s", lambda calls, *_: [1e-6] * len(calls))
     device = load_device("h200")
     times_s = [
         kernel.time_s
@@ -64,20 +67,41 @@ def test_a_tuner_chooses_on_a_flushed_l2_and_the_step_runs_its_choice_on_what_it
     assert times_s == [step_kernels.as_profiled_s(TIMES_S["warm"][8], device)] * 2
 
 
-def test_configurations_that_take_longer_to_hand_out_than_another_takes_are_not_predicted(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("static_us", "asked"),
+    [
+        ((1.0, 2.0, 2.1), [1, 2]),  # one is out of reach
+        ((5.0, 2.0, 5.0), []),  # one alone is left: it is the choice
+        ((5.0, 0.0, 1.0), [2, 3]),  # nobody knows of the second
+        ((0.0, 0.0, 0.0), [1, 2, 3]),
+    ],
+)
+def test_configurations_of_more_than_twice_the_least_static_time_are_not_predicted(
+    static_us: tuple[float, ...], asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ten million CTAs take 5 ms to be handed out, a thousand half a microsecond: these alone may beat 3 us."""
-    asked: list[int] = []
+    """Those that nobody has a static time of are."""
+    grids: list[list[int]] = []
 
     def noting(calls: Sequence[KernelCall], *rest: Any) -> list[KernelRow]:
-        asked.extend(call.grid[0] for call in calls)
+        grids.append([call.grid[0] for call in calls])
         return predicted(calls, *rest)
 
     x = Operand(shape=(1 << 19,), dtype="bfloat16", strides=(1,), storage=0, storage_bytes=1 << 20)
     scale = Operation(kind="triton", name="scale", inputs=(x,), outputs=(x,), calls=(0, 1, 2))
     step = RecordedStep(operations=(scale,), mode="compiled", peak_bytes=1 << 20)
-    recorded = cast(Any, SimpleNamespace(step=step, calls=(launch(4, 10**7), launch(4), launch(8, 10**3))))
+    recorded = cast(Any, SimpleNamespace(step=step, calls=(launch(4, 1), launch(8, 2), launch(4, 3))))
     monkeypatch.setattr(step_kernels, "predicted_rows", noting)
+    monkeypatch.setattr(step_kernels, "static_s", lambda *_: [us * 1e-6 for us in static_us])
     simulated_kernels(recorded, load_device("h200"), "h200", Predicting())
-    assert asked == [1, 10**3, 10**3]  # the fewest, what may be faster, and what was chosen
+    assert grids == [asked, [2]]
+
+
+def test_a_static_time_is_at_least_that_of_handing_out_the_ctas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten million CTAs take 5 ms; of a launch that is refused nothing is known."""
+    work = StaticWork(ctas=10**7, resident=8, sm_cycles=0.0, fill_bytes=0.0, hbm_bytes=0.0, flight_bytes=0.0)
+    monkeypatch.setattr(step_kernels, "screen_all", lambda calls, *_, **__: [work, None])
+    device = load_device("h200")
+    handed_out_s = 10**7 * device.cta_dispatch_cycles / device.boost_clock_hz
+    assert step_kernels.static_s([launch(4), launch(8)], device, "h200", Predicting()) == pytest.approx(
+        [EMPTY_S + handed_out_s, 0.0]
+    )
