@@ -211,9 +211,8 @@ def _against(name: str, operation: Operation) -> str:
     if PRICES.get(name) in (matmul, grouped, convolution, convolution_backward) and dtype not in MULTIPLIED:
         return f"{operation.name} of {dtype} has no price; its bytes are a lower bound"
     turned = operation.arguments.get("transposed") and PRICES.get(name) in (convolution, convolution_backward)
-    if turned and (PRICES.get(name) is convolution_backward or int(operation.arguments.get("groups", 1)) > 1):
-        kind = "gradients of transposed convolutions" if "backward" in name else "transposed convolutions in groups"
-        return f"{kind} have no price; their bytes are a lower bound"
+    if turned and int(operation.arguments.get("groups", 1)) > 1:
+        return "transposed convolutions in groups have no price; their bytes are a lower bound"
     kinds = ""
     if PRICES.get(name) in (convolution, convolution_backward):
         kinds = other_kernel(operation)

@@ -35,10 +35,10 @@ def tensor(storage: int, *shape: int, dtype: str = "bfloat16") -> Operand:
     return Operand(storage=storage, storage_bytes=size, shape=shape, strides=tuple(reversed(strides)), dtype=dtype)
 
 
-def channels_last(storage: int, batch: int, channels: int, height: int, width: int) -> Operand:
+def channels_last(storage: int, batch: int, channels: int, height: int, width: int, dtype: str = "bfloat16") -> Operand:
     """A tensor of images whose channels lie together."""
     strides = (channels * height * width, 1, channels * width, channels)
-    return replace(tensor(storage, batch, channels, height, width), strides=strides)
+    return replace(tensor(storage, batch, channels, height, width, dtype=dtype), strides=strides)
 
 
 def transposed(operand: Operand) -> Operand:

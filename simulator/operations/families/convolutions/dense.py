@@ -19,13 +19,16 @@ from .implicit_product import (
     CHANNELS,
     Implicit,
     at_fraction,
+    by_narrow_tiles,
     by_tiles,
     copies_bytes,
     made,
     of_strided_weights,
     of_weights,
     padded_channels,
+    pads_filters,
     with_copies,
+    with_padded_filters,
 )
 
 LARGE_WINDOW = 16
@@ -51,17 +54,7 @@ def convolution(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     elif _is_plain(operation, source, weights, output):
         kernels += _plain(source, weights, output, gpu, together=together)
     else:
-        product = Implicit(
-            groups=_groups(operation),
-            rows=output.elements // output.shape[1],
-            columns=weights.shape[0] // _groups(operation),
-            channels=padded_channels(weights.shape[1]),
-            taps=prod(weights.shape[2:]),
-            dtype=_multiplied_as(source),
-        )
-        is_old = _is_left_to_old(weights)
-        run = at_fraction(product, FEW_CHANNELS_FRACTION, gpu) if is_old else by_tiles(product, gpu)
-        kernels += with_copies(product, run, (source, weights), output, gpu, together=together)
+        kernels += _forward(operation, source, weights, output, gpu, together=together)
     kernels += [added(output, channels, gpu) for channels in bias]
     return kernels
 
@@ -74,7 +67,12 @@ def convolution_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     outputs = iter(operation.outputs)
     together, kernels, (gradient, source, weights) = _laid_out(operation.inputs[:3], operation.inputs[1:3], gpu)
     is_plain = _is_plain(operation, source, weights, gradient)
-    if wanted[0] and is_plain:
+    if operation.arguments.get("transposed"):
+        # What was an input's gradient is a convolution now, and weights have input and result change places.
+        if wanted[0]:
+            kernels += _forward(operation, gradient, weights, next(outputs), gpu, together=together)
+        gradient, source, is_plain = source, gradient, False
+    elif wanted[0] and is_plain:
         kernels += _plain(gradient, weights, next(outputs), gpu, together=together)
     elif wanted[0]:
         kernels += _input_gradient(operation, gradient, source, weights, next(outputs), gpu, together=together)
@@ -83,8 +81,9 @@ def convolution_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     elif wanted[1]:
         kernels += _weights_gradient(operation, gradient, source, weights, next(outputs), gpu, together=together)
     if wanted[2]:
-        axes = tuple(axis for axis in range(len(gradient.shape)) if axis != 1)
-        kernels += reduced(gradient, (next(outputs),), axes, gpu, SUM)
+        summed = operation.inputs[0]
+        axes = tuple(axis for axis in range(len(summed.shape)) if axis != 1)
+        kernels += reduced(summed, (next(outputs),), axes, gpu, SUM)
     return kernels
 
 
@@ -102,6 +101,24 @@ def held_bytes(operation: Operation) -> int:
         wanted = operation.arguments.get("output_mask", (True, True, False))
         products = [((weights, result), source)] * wanted[0] + [((source, result), weights)] * wanted[1]
     return max((copies_bytes(*product, together=together) for product in products), default=0)
+
+
+def _forward(
+    operation: Operation, source: Operand, weights: Operand, output: Operand, gpu: Gpu, *, together: bool
+) -> list[PricedKernel]:
+    """A convolution of more than one pixel, by its weights' own numbers of channels."""
+    product = Implicit(
+        groups=_groups(operation),
+        rows=output.elements // output.shape[1],
+        columns=weights.shape[0] // _groups(operation),
+        channels=padded_channels(weights.shape[1]),
+        taps=prod(weights.shape[2:]),
+        dtype=_multiplied_as(source),
+    )
+    is_old = _is_left_to_old(weights)
+    run = at_fraction(product, FEW_CHANNELS_FRACTION, gpu) if is_old else by_narrow_tiles(product, gpu)
+    through = with_padded_filters if pads_filters(output) else with_copies
+    return through(product, run, (source, weights), output, gpu, together=together)
 
 
 def _groups(operation: Operation) -> int:
@@ -145,7 +162,7 @@ def _input_gradient(
         taps=max(prod(weights.shape[2:]) / _stride(source, gradient), 1.0),
         dtype=_multiplied_as(source),
     )
-    run = by_tiles(product, gpu)
+    run = (by_narrow_tiles if product.groups > 1 else by_tiles)(product, gpu)
     if _stride(source, gradient) > 1:
         run = replace(run, before="Memset")
     return with_copies(product, run, (weights, gradient), output, gpu, together=together)
@@ -172,7 +189,8 @@ def _weights_gradient(
     if _is_left_to_old(weights):
         run = at_fraction(product, FEW_CHANNELS_FRACTION, gpu)
     else:
-        run = (of_strided_weights if _stride(source, gradient) > 1 else of_weights)(product, gpu)
+        strides = _stride(source, gradient) > 1 and not operation.arguments.get("transposed")
+        run = (of_strided_weights if strides else of_weights)(product, gpu)
     return with_copies(product, run, (source, gradient), output, gpu, together=together)
 
 

@@ -25,7 +25,14 @@ NEARLY = 1.06
 HANDED_OUT_WAVES = 2.5
 """From which tiles are handed out one by one, after a memset: 196 CTAs are not, 392 are. Kind: measured."""
 STEP_BYTES = 128
-"""Of channels that are loaded at a time."""
+"""Of channels that are loaded at a time; half of them where there are as many. Kind: names of kernels."""
+NARROW = 32
+"""Channels of a result up to which tiles are narrower than 64; MERGED_BYTES: of channels of groups that are multiplied
+together, what lies between them with zeros: 64 of bf16, 32 of TF32. Kind: names of kernels, one H200."""
+MERGED_BYTES = 128
+NARROW_L2_FRACTION = 0.8
+"""Of L2's bandwidth, at which tiles of few channels are sent; several CTAs of an SM hide all else. Kind: fitted, 32
+groups of 8 channels and one channel of a result, 0.73 to 0.95 on one H200."""
 RATE_FRACTION = 0.95
 """Of the tensor peak. Kind: fitted; so are all that follow."""
 L2_FRACTION = 0.92
@@ -50,6 +57,9 @@ kernel that adds up its parts [s]. Kind: measured, 96 to 192 channels."""
 STRIDED_SUMMED_S = 1.2e-6
 CHANNELS = 8
 """Channels are padded to a multiple of these."""
+HALF_BYTES = 2
+FILTERS_TURNED_S = 5e-6
+"""Beyond a small copy, where filters are padded and turned at once [s]. Kind: measured, 8.0 to 8.7 us in all."""
 TURNED = 32
 """Channels by pixels of a plane that are turned at a time: fewer take as long."""
 GUESSED = "an implicit matrix product is assumed; cuDNN may choose another algorithm"
@@ -94,10 +104,28 @@ class Run:
     summed_s: float = 0.0
 
 
+def by_narrow_tiles(product: Implicit, gpu: Gpu) -> Run:
+    """Of few channels, or of groups of few, which are multiplied together: as long as L2 takes to send all tiles."""
+    item_bytes = _item_bytes(product.dtype)
+    merged = MERGED_BYTES // item_bytes // product.columns or 1
+    merged = merged if product.groups % merged == 0 else 1
+    together = replace(
+        product,
+        groups=product.groups // merged,
+        columns=product.columns * merged,
+        channels=product.channels * merged,
+    )
+    if together.columns > NARROW and merged == 1:
+        return by_tiles(product, gpu)
+    half = item_bytes == HALF_BYTES
+    tall, wide = (64, 64) if half and merged > 1 else (128 if half else 256, NARROW)
+    sent = _ctas(together, (tall, wide)) * (tall + wide) * _depth(together) * item_bytes
+    return Run(time_s=sent / (NARROW_L2_FRACTION * gpu.device.l2_bytes_per_s))
+
+
 def by_tiles(product: Implicit, gpu: Gpu) -> Run:
     """Result or gradient of the input, by the largest of the fastest tiles."""
-    step = STEP_BYTES // _item_bytes(product.dtype)
-    depth = ceil(product.channels / step) * step * product.taps
+    depth = _depth(product)
     runs = []
     for tile in TILES:
         ctas = _ctas(product, tile)
@@ -175,21 +203,39 @@ def with_copies(
     Args:
         together: whether they have the channels of a pixel together.
     """
-    kernels, reads = [], []
-    for operand in operands:
-        read = _copy_of(operand, together=together)
-        if read.shape != operand.shape:
-            kernels.append(memset(read.bytes, gpu))
-        if read is not operand and not together and _turns(operand):
-            kernels.append(_turned("nchw_to_nhwc", operand, read, gpu))
-        elif read is not operand:
-            kernels.append(gpu.kernel("pad", (operand,), (read,), instructions=PADDED * read.elements, chain=4))
-        reads.append(read)
+    copies, reads = zip(*(_copied(operand, gpu, together=together) for operand in operands), strict=True)
+    kernels = [kernel for copy in copies for kernel in copy]
     if together or not _turns(output):
-        return [*kernels, *made(product, run, tuple(reads), output, gpu)]
+        return [*kernels, *made(product, run, reads, output, gpu)]
     result = scratch(output, 0)
-    kernels += made(product, run, tuple(reads), result, gpu)
+    kernels += made(product, run, reads, result, gpu)
     return [*kernels, _turned("nhwc_to_nchw", result, output, gpu)]
+
+
+def with_padded_filters(
+    product: Implicit, run: Run, operands: tuple[Operand, ...], output: Operand, gpu: Gpu, *, together: bool
+) -> list[PricedKernel]:
+    """The same of filters in half precision that are no multiple of 8: they are padded, and what they made is cut off.
+
+    Args:
+        operands: the input and the weights.
+    """
+    source, weights = operands
+    kernels, read = _copied(source, gpu, together=together)
+    filters = _whole(output.shape[1])
+    padded = scratch(weights, 0, shape=(filters, padded_channels(weights.shape[1]), *weights.shape[2:]))
+    wide = scratch(output, 0, shape=(output.shape[0], filters, *output.shape[2:]))
+    turned_s = 0.0 if together else FILTERS_TURNED_S
+    kernels += [memset(padded.bytes, gpu), gpu.kernel("pad", (weights,), (padded,), chain=4, latency_s=turned_s)]
+    kernels += made(product, run, (read, padded), wide, gpu)
+    if together and output.shape[1] > 1:
+        return [*kernels, gpu.kernel("pad", (wide,), (output,), instructions=PADDED * wide.elements, chain=4)]
+    return [*kernels, _turned("nhwc_to_nchw", wide, output, gpu)]
+
+
+def pads_filters(output: Operand) -> bool:
+    """Whether a result is made of padded filters."""
+    return output.item_bytes == HALF_BYTES and _whole(output.shape[1]) > output.shape[1]
 
 
 def copies_bytes(operands: tuple[Operand, ...], output: Operand, *, together: bool) -> int:
@@ -201,7 +247,23 @@ def copies_bytes(operands: tuple[Operand, ...], output: Operand, *, together: bo
 
 def padded_channels(channels: int) -> int:
     """Channels that are multiplied; one alone stays alone."""
-    return ceil(channels / CHANNELS) * CHANNELS if channels > 1 else 1
+    return _whole(channels) if channels > 1 else 1
+
+
+def _whole(channels: int) -> int:
+    return ceil(channels / CHANNELS) * CHANNELS
+
+
+def _copied(operand: Operand, gpu: Gpu, *, together: bool) -> tuple[list[PricedKernel], Operand]:
+    """What is multiplied in place of an operand, and the kernels that make it."""
+    read, kernels = _copy_of(operand, together=together), []
+    if read.shape != operand.shape:
+        kernels.append(memset(read.bytes, gpu))
+    if read is not operand and not together and _turns(operand):
+        kernels.append(_turned("nchw_to_nhwc", operand, read, gpu))
+    elif read is not operand:
+        kernels.append(gpu.kernel("pad", (operand,), (read,), instructions=PADDED * read.elements, chain=4))
+    return kernels, read
 
 
 def _copy_of(operand: Operand, *, together: bool) -> Operand:
@@ -221,6 +283,13 @@ def _turned(name: str, source: Operand, target: Operand, gpu: Gpu) -> PricedKern
     batch, channels, *plane = source.shape
     elements = batch * prod(ceil(size / TURNED) * TURNED for size in (channels, prod(plane)))
     return gpu.kernel(name, (source,), (target,), instructions=REORDERED * elements, chain=4, overlap=SERIAL)
+
+
+def _depth(product: Implicit) -> float:
+    """Channels of all taps that are loaded, in whole steps."""
+    step = STEP_BYTES // _item_bytes(product.dtype)
+    step = step // 2 if product.channels == step // 2 else step
+    return ceil(product.channels / step) * step * product.taps
 
 
 def _ctas(product: Implicit, tile: Tile) -> int:
