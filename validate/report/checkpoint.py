@@ -28,8 +28,8 @@ def checkpoint_text(checkpoint: Checkpoint, width: int = 120, color: bool = Fals
     bound = ", and what it is bound by," if any(cell.causes for cell in checkpoint.tiled_cells) else ""
     lines += ["", f"Speedup of the tiled kernel{bound} over batch and length"]
     lines += [_map_table(checkpoint, width, color)]
-    unpredicted = _told((cell, cell.unpredicted) for cell in _all(checkpoint) if not cell.reason)
-    lost = _told((cell, cell.reason) for cell in _all(checkpoint) if cell.reason != OUT_OF_MEMORY)
+    unpredicted = _reason_lines((cell, cell.unpredicted) for cell in _all(checkpoint) if not cell.reason)
+    lost = _reason_lines((cell, cell.reason) for cell in _all(checkpoint) if cell.reason != OUT_OF_MEMORY)
     lines += [f"Not predicted: {line}" for line in unpredicted]
     lines += [f"Not measured: {line}" for line in (*checkpoint.notes, *lost)]
     if not checkpoint.measured:
@@ -216,7 +216,7 @@ def _all(checkpoint: Checkpoint) -> tuple[Grown, ...]:
     return (*checkpoint.lengths, *checkpoint.cells)
 
 
-def _told(reasons: Iterable[tuple[Grown, str]]) -> list[str]:
+def _reason_lines(reasons: Iterable[tuple[Grown, str]]) -> list[str]:
     """A line for every shape that has a reason, once."""
     lines = (f"{cell.schedule} at B={cell.batch} N={cell.seqlen}: {reason}" for cell, reason in reasons if reason)
     return list(dict.fromkeys(lines))
