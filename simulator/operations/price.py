@@ -14,13 +14,20 @@ from .families.convolutions.dense import convolution, convolution_backward
 from .families.convolutions.depthwise import other_kernel
 from .families.elementwise import drawn, elementwise
 from .families.foreach import OPTIMIZERS, foreach
+from .families.images.adaptive import adaptively_pooled, adaptively_pooled_backward
+from .families.images.columns import folded, unfolded
+from .families.images.nearest import copied_nearest, nearest_backward
+from .families.images.padding import padded, padded_backward
+from .families.images.pooling import pooled, pooled_backward
+from .families.images.resampling import FILTERS, antialiased, interpolated, interpolated_backward
+from .families.images.sampling import sampled, sampled_backward
+from .families.images.shuffles import shuffled, turned
+from .families.images.slopes import sloped, sloped_backward
 from .families.joining import cat
 from .families.movement import (
     embedding_backward,
     gather,
-    gathered_back,
     placed,
-    pooled,
     scatter,
     split_heads,
     spread,
@@ -61,6 +68,30 @@ def _arange(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 
 MULTIPLYING = ("mm", "bmm", "addmm", "addmm_activation", "baddbmm", "linear", "mv", "addmv", "scaled_mm")
+PADS = [f"{kind}_pad{dims}d" for kind in ("reflection", "replication") for dims in (1, 2, 3)]
+NEAREST = [f"upsample_nearest{kind}{dims}d" for kind in ("", "_exact") for dims in (1, 2, 3)]
+IMAGES: Mapping[str, Price] = {
+    **dict.fromkeys((f"upsample_{kind}" for kind in FILTERS), interpolated),
+    **dict.fromkeys((f"upsample_{kind}_backward" for kind in FILTERS), interpolated_backward),
+    "upsample_bilinear2d_aa": antialiased,
+    **dict.fromkeys(NEAREST, copied_nearest),
+    **dict.fromkeys((f"{name}_backward" for name in NEAREST), nearest_backward),
+    **dict.fromkeys(PADS, padded),
+    **dict.fromkeys((f"{name}_backward" for name in PADS), padded_backward),
+    **dict.fromkeys(("max_pool2d_with_indices", "avg_pool2d", "avg_pool3d"), pooled),
+    **dict.fromkeys(("max_pool2d_with_indices_backward", "avg_pool2d_backward"), pooled_backward),
+    **dict.fromkeys(("adaptive_avg_pool2d", "adaptive_max_pool2d"), adaptively_pooled),
+    **dict.fromkeys(("adaptive_avg_pool2d_backward", "adaptive_max_pool2d_backward"), adaptively_pooled_backward),
+    "im2col": unfolded,
+    "col2im": folded,
+    "grid_sampler_2d": sampled,
+    "grid_sampler_2d_backward": sampled_backward,
+    "prelu_kernel": sloped,
+    "prelu_kernel_backward": sloped_backward,
+    **dict.fromkeys(("pixel_shuffle", "pixel_unshuffle", "channel_shuffle"), shuffled),
+    "rot90": turned,
+}
+"""Prices of operations on images."""
 PRICES: Mapping[str, Price] = {
     **dict.fromkeys(SIMPLE | MATH | MATH_BACKWARD | DRAWN, elementwise),
     **dict.fromkeys(MULTIPLYING, matmul),
@@ -82,14 +113,13 @@ PRICES: Mapping[str, Price] = {
     ),
     "native_group_norm": group_norm,
     "native_group_norm_backward": group_norm_backward,
-    "upsample_nearest2d_backward": gathered_back,
     **dict.fromkeys(("cumsum", "cumprod"), running_sum),
     "topk": topk,
     "sort": sort,
     **dict.fromkeys(("histc", "bincount"), histogram),
     "transform_bias_rescale_qkv": split_heads,
     **dict.fromkeys(("constant_pad_nd", "slice_backward", "select_backward"), placed),
-    **dict.fromkeys(("repeat", "flip", "roll", "glu", "upsample_nearest2d", "upsample_bilinear2d"), spread),
+    **dict.fromkeys(("repeat", "flip", "roll", "glu"), spread),
     "nll_loss_forward": nll_loss,
     "nll_loss_backward": nll_loss_backward,
     **dict.fromkeys(("cat", "stack"), cat),
@@ -105,7 +135,7 @@ PRICES: Mapping[str, Price] = {
     "binary_cross_entropy_with_logits": loss_of_logits,
     "logsumexp": logsumexp,
     "inductor::_mm_plus_mm": sum_of_products,
-    **dict.fromkeys(("max_pool2d_with_indices", "avg_pool2d"), pooled),
+    **IMAGES,
     "native_dropout": _dropout,
     **dict.fromkeys(("thnn_fused_gru_cell", "thnn_fused_lstm_cell"), recurrent_cell),
     **dict.fromkeys(("arange", "linspace", "eye"), _arange),

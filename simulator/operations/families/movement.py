@@ -23,9 +23,6 @@ SLICES = 4
 """Indices of a CTA that adds slices of up to a warp's width (`indices_per_block`); REPEATED: latencies of each that is
 equal: to count it, to load its place, its slice. Kind: assumed, one of L2 and two of L1."""
 REPEATED = 1.5
-POOLED = 60.0
-"""Instructions of pooling for an element of a window. Kind: fitted, `max_pool2d` of 3 x 3 on one H100."""
-
 SPREAD = 10.0
 """Instructions of its gradient's sum for an element. Kind: assumed."""
 HEADS = 20.0
@@ -226,15 +223,6 @@ def split_heads(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     elements = operation.inputs[0].elements
     reads, writes = operation.inputs, operation.outputs
     return [gpu.kernel("transform_bias_rescale_qkv", reads, writes, instructions=HEADS * elements, chain=2)]
-
-
-def pooled(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`max_pool2d_with_indices`, `avg_pool2d`: a thread walks a window."""
-    size = operation.arguments.get("kernel_size", ())
-    window = prod(size) if len(size) > 1 else prod(size) ** 2
-    issued = POOLED * window * operation.outputs[0].elements
-    reads, writes = operation.inputs[:1], operation.outputs
-    return [gpu.kernel("pool", reads, writes, instructions=issued, chain=window, overlap=SERIAL)]
 
 
 def spread(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

@@ -1,0 +1,1 @@
+"""Prices of operations on images, signals and volumes."""

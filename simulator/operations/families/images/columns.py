@@ -1,0 +1,56 @@
+"""`im2col` and `col2im`: windows of images as columns of a matrix, and back.
+
+Im2Col.cu and im2col.cuh of ATen, torch 2.11: an image at a time, after a copy of all; back, all images in one launch,
+where a thread adds up the windows of an element.
+"""
+
+from math import ceil, prod
+
+from ...gpu import Gpu, part, scratch
+from ...operation import Operation
+from ...priced import PricedKernel
+from ..elementwise import copied
+from .planes import Walk, in_order, walked
+
+THREADS, BACK_THREADS = 1024, 512
+PLACE, TAP = 190.0, 81.0
+"""Instructions of a thread of `im2col_kernel`, and of each element of its window, all divided in 64 bits; of
+`col2im_batched_kernel` BACK and BACK_TAP. Kind: fitted, windows of 3 x 3; how they are divided is assumed."""
+BACK, BACK_TAP = 400.0, 245.0
+
+
+def unfolded(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`im2col`: a thread for each window and channel."""
+    source, output = operation.inputs[0], operation.outputs[0]
+    in_order(source, output)
+    images = source.shape[0] if len(source.shape) == 4 else 1
+    window = prod(operation.arguments["kernel_size"])
+    walk = Walk(
+        threads=THREADS,
+        ctas=ceil(output.elements / window / images / THREADS),
+        turns=1,
+        start=PLACE,
+        turn=TAP * window,
+    )
+    kept = scratch(source, 0)
+    image, columns = part(kept, kept.bytes // images), part(output, output.bytes // images)
+    return [
+        copied(source, kept, gpu),
+        *(walked("im2col", (image,), (columns,), walk, gpu) for _ in range(images)),
+    ]
+
+
+def folded(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`col2im`: a thread for each element, which lies in as many windows as columns hold of it."""
+    source, output = operation.inputs[0], operation.outputs[0]
+    in_order(source, output)
+    steps = prod(operation.arguments.get("stride", (1, 1)))
+    windows = max(prod(operation.arguments["kernel_size"]) / steps, 1.0)
+    walk = Walk(
+        threads=BACK_THREADS,
+        ctas=ceil(output.elements / BACK_THREADS),
+        turns=1,
+        start=BACK,
+        turn=BACK_TAP * windows,
+    )
+    return [walked("col2im", (source,), (output,), walk, gpu)]

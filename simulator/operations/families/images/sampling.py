@@ -1,0 +1,67 @@
+"""`grid_sampler_2d` and its gradient: elements of images at places that a tensor names.
+
+GridSampler.cu of ATen, torch 2.11: a thread for each place of a batch's image, which walks its channels. Lanes load at
+places of their own, and L1 takes a line a cycle; gradients are atomic additions to sectors apart. Places are taken to
+be random: a smooth grid has its lanes share lines, and takes less.
+"""
+
+from math import ceil
+
+from ...gpu import LANES, Gpu
+from ...operation import Operand, Operation
+from ...priced import PricedKernel
+from ..elementwise import iterate
+from .planes import NARROW_ADD, SECTOR_ADD_CYCLES, Walk, added_s, in_order, is_narrow, issued_in, walked
+
+THREADS = 256
+START = 150.0
+"""Instructions of a thread before all channels; TURN, BACK_TURN: of a channel beside its lines and additions. Kind:
+assumed, of the size of `upsample_bilinear2d`'s."""
+TURN, BACK_TURN = 10.0, 100.0
+NOTE = "places of the grid are taken to be random; smooth ones take less"
+
+
+def sampled(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Elements, or four neighbours weighed."""
+    source, grid, output = operation.inputs[0], operation.inputs[1], operation.outputs[0]
+    in_order(source, output)
+    walk = _walk(operation, source, grid, TURN, gpu)
+    return [walked("grid_sampler_2d", (source, grid), (output,), walk, gpu, note=NOTE)]
+
+
+def sampled_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Gradients of the image, which are added to zeros, and of the grid."""
+    gradient, source, grid = operation.inputs[:3]
+    in_order(gradient, source)
+    added = operation.outputs[0]
+    taps = _taps(operation)
+    places = source.shape[-2] * source.shape[-1] * source.item_bytes / gpu.device.sector_bytes
+    sectors = _distinct(places) / LANES
+    add = issued_in(SECTOR_ADD_CYCLES, gpu) * sectors + (NARROW_ADD if is_narrow(source) else 0.0)
+    walk = _walk(operation, source, grid, BACK_TURN + taps * add, gpu)
+    l2_s = added_s(taps * sectors * gradient.elements, gpu)
+    reads = (gradient, source, grid, added)
+    kernel = walked("grid_sampler_2d_backward", reads, operation.outputs, walk, gpu, l2_s=l2_s, note=NOTE)
+    return [iterate("fill", (), added, gpu), kernel]
+
+
+def _walk(operation: Operation, source: Operand, grid: Operand, turn: float, gpu: Gpu) -> Walk:
+    """Of channels, with the look-ups of lines in L1 as instructions that it could issue meanwhile."""
+    lines = source.shape[-2] * source.shape[-1] * source.item_bytes / gpu.device.line_bytes
+    looked_up = _taps(operation) * issued_in(_distinct(lines) / LANES, gpu)
+    ctas = ceil(grid.elements / 2 / THREADS)
+    return Walk(threads=THREADS, ctas=ctas, turns=source.shape[1], start=START, turn=turn + looked_up)
+
+
+def _taps(operation: Operation) -> int:
+    """Elements that a place is made of: four, or the nearest. Others, and those that cuDNN takes, have no price."""
+    mode, border = (operation.arguments.get(name, 0) for name in ("interpolation_mode", "padding_mode"))
+    if mode not in (0, 1) or (operation.arguments.get("align_corners") and mode == border == 0):
+        raise ValueError("a kernel without a price")
+    return 1 if mode else 4
+
+
+def _distinct(places: float) -> float:
+    """Of places that the lanes of a warp pick at random, how many differ."""
+    places = max(places, 1.0)
+    return places * (1.0 - (1.0 - 1.0 / places) ** LANES) if places > 1.0 else 1.0
