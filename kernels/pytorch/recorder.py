@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_map
 
 from ...simulator.operations.operation import Operation, Phase
-from .native_layers import parts_of
+from .layers.native import parts_of
 from .places import Places
 from .storages import MOST_VALUES, WHOLE, Storages, is_real, tensors_in
 

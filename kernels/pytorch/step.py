@@ -21,7 +21,8 @@ from .choosing.selection import Selection
 from .choosing.trials import Times
 from .fused import kept_whole
 from .hooks import hide_fakes, speaking_of
-from .native_layers import shaped
+from .layers.native import shaped
+from .layers.recurrent import whole_layers
 from .recorder import DependsOnData, Recorder
 from .storages import Storages
 from .training import Training
@@ -229,6 +230,7 @@ def recording(
         stack.enter_context(attention_of((major, minor), lambda text: recorder.notes.setdefault(text)))
         stack.enter_context(kept_whole())
         stack.enter_context(shaped())
+        stack.enter_context(whole_layers())
         launches.hook_triton(stack)
         _hook_compile(stack, session, mode)
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))

@@ -24,6 +24,8 @@ from .families.images.sampling import sampled, sampled_backward
 from .families.images.shuffles import shuffled, turned
 from .families.images.slopes import sloped, sloped_backward
 from .families.joining import cat
+from .families.losses.entropy import binary_cross_entropy, binary_cross_entropy_backward
+from .families.losses.planes import nll_loss2d, nll_loss2d_backward
 from .families.movement import (
     embedding_backward,
     gather,
@@ -33,7 +35,7 @@ from .families.movement import (
     spread,
     triangle,
 )
-from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SIMPLE
+from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SERIES_OF, SIMPLE
 from .families.norms import (
     batch_norm,
     batch_norm_backward,
@@ -47,10 +49,21 @@ from .families.ordering import histogram, other_histogram, topk
 from .families.products.grouped import grouped
 from .families.products.integers import integer_product
 from .families.products.matmul import MULTIPLIED, matmul
+from .families.recurrent.layers import other_layers, recurrent_layers
 from .families.reductions import reduction
 from .families.rows import nll_loss, nll_loss_backward, softmax, softmax_backward
-from .families.scans import running_sum
+from .families.scans import running_choice, running_sum
+from .families.scattering.combined import index_reduce, scatter_reduce
+from .families.scattering.masked import index_fill, masked_scatter
+from .families.scattering.segments import embedding_bag, embedding_bag_backward, segment_reduce
+from .families.selection.ranks import ranked
+from .families.selection.sampling import multinomial, other_draws
+from .families.selection.searching import searched
 from .families.sorting import other_sort, sort
+from .families.transforms.fourier import transform
+from .families.vectors.distances import distances, euclidean
+from .families.vectors.norms import cross, diagonals, renorm, weight_norm
+from .families.vectors.numbers import angle, leaky_noise, polar
 from .gpu import Gpu
 from .operation import Operation, RecordedStep
 from .priced import PricedKernel
@@ -93,7 +106,7 @@ IMAGES: Mapping[str, Price] = {
 }
 """Prices of operations on images."""
 PRICES: Mapping[str, Price] = {
-    **dict.fromkeys(SIMPLE | MATH | MATH_BACKWARD | DRAWN, elementwise),
+    **dict.fromkeys(SIMPLE | MATH | MATH_BACKWARD | SERIES_OF | DRAWN, elementwise),
     **dict.fromkeys(MULTIPLYING, matmul),
     "grouped_mm": grouped,
     "int_mm": integer_product,
@@ -139,6 +152,32 @@ PRICES: Mapping[str, Price] = {
     "native_dropout": _dropout,
     **dict.fromkeys(("thnn_fused_gru_cell", "thnn_fused_lstm_cell"), recurrent_cell),
     **dict.fromkeys(("arange", "linspace", "eye"), _arange),
+    **dict.fromkeys(("fft_r2c", "fft_c2r", "fft_c2c"), transform),
+    "cudnn_rnn": recurrent_layers,
+    "nll_loss2d_forward": nll_loss2d,
+    "nll_loss2d_backward": nll_loss2d_backward,
+    "binary_cross_entropy": binary_cross_entropy,
+    "binary_cross_entropy_backward": binary_cross_entropy_backward,
+    "scatter_reduce": scatter_reduce,
+    "index_reduce": index_reduce,
+    "segment_reduce": segment_reduce,
+    **dict.fromkeys(("embedding_bag", "embedding_bag_forward_only"), embedding_bag),
+    **dict.fromkeys(("embedding_bag_backward", "embedding_bag_dense_backward"), embedding_bag_backward),
+    "masked_scatter": masked_scatter,
+    "index_fill": index_fill,
+    **dict.fromkeys(("cummax", "cummin", "logcumsumexp"), running_choice),
+    **dict.fromkeys(("bucketize", "searchsorted"), searched),
+    **dict.fromkeys(("kthvalue", "median", "nanmedian"), ranked),
+    "multinomial": multinomial,
+    "euclidean_dist": euclidean,
+    "cdist_forward": distances,
+    "renorm": renorm,
+    "weight_norm_interface": weight_norm,
+    "linalg_cross": cross,
+    **dict.fromkeys(("diag_embed", "diagonal_copy"), diagonals),
+    "polar": polar,
+    "angle": angle,
+    "rrelu_with_noise": leaky_noise,
 }
 """torch's name, without underscores around it -> its price."""
 
@@ -236,7 +275,9 @@ def _against(name: str, operation: Operation) -> str:
     if not operation.outputs:
         return f"{operation.name} hands its result to the host, which has no price"
     if operation.arguments.get("layer"):
-        return "recurrent layers run in cuDNN on a GPU, whole, and have no price; here they are seen step by step"
+        return (
+            "recurrent layers of packed sequences run in cuDNN, whole, and have no price; here they are seen by steps"
+        )
     dtype = operation.inputs[0].dtype if operation.inputs else ""
     if PRICES.get(name) in (matmul, grouped, convolution, convolution_backward) and dtype not in MULTIPLIED:
         return f"{operation.name} of {dtype} has no price; its bytes are a lower bound"
@@ -250,6 +291,10 @@ def _against(name: str, operation: Operation) -> str:
         kinds = other_sort(operation)
     elif name in ("histc", "bincount"):
         kinds = other_histogram(operation)
+    elif name == "cudnn_rnn":
+        kinds = other_layers(operation)
+    elif name == "multinomial":
+        kinds = other_draws(operation)
     if kinds:
         return f"{operation.name} {kinds} has no price; its bytes are a lower bound"
     return ""

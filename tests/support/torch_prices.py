@@ -60,3 +60,11 @@ def kernels_of(device: Device, *operations: Operation) -> list[PricedKernel]:
 def time_of(device: Device, *operations: Operation) -> float:
     """Time of all of them, L2 empty before [s]."""
     return sum(kernel.time_s for kernel in kernels_of(device, *operations))
+
+
+def behind_a_flush(device: Device, *operations: Operation) -> list[PricedKernel]:
+    """Their kernels where they have run before, and L2 has been overwritten since, as measurements are made."""
+    lab = script()
+    case = lab.Case(name="", operations=operations, kernels={}, fitted=False)
+    kernels: list[PricedKernel] = lab.second_run(case, device, "cold")
+    return kernels

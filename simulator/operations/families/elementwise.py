@@ -12,12 +12,23 @@ from math import prod
 from ..gpu import LANES, OVERLAPPED, SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
-from .issue_slots import CAST, FURTHER_INDEX, INDEXED, RANDOM, TRANSCENDENTAL, TRANSCENDENTAL_BACKWARD, VECTORISED
-from .names import DRAWN, FILLED, MATH, MATH_BACKWARD
+from .issue_slots import (
+    CAST,
+    FURTHER_INDEX,
+    INDEXED,
+    RANDOM,
+    SERIES,
+    TRANSCENDENTAL,
+    TRANSCENDENTAL_BACKWARD,
+    VECTORISED,
+)
+from .names import DRAWN, FILLED, MATH, MATH_BACKWARD, SERIES_OF
 
 THREADS = 128
 NARROW = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 LINE_BYTES = 128
+DEAR = ((MATH, TRANSCENDENTAL), (MATH_BACKWARD, TRANSCENDENTAL_BACKWARD), (SERIES_OF, SERIES))
+"""Names of operations, and what they issue an element beyond simple ones."""
 
 
 def elementwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -80,9 +91,7 @@ def iterate(
             return gpu.kernel(
                 "unrolled_elementwise", tensors, outputs, instructions=issued, ctas=ctas, chain=8, overlap=SERIAL
             )
-        issued = elements * (
-            TRANSCENDENTAL if name in MATH else TRANSCENDENTAL_BACKWARD if name in MATH_BACKWARD else VECTORISED
-        )
+        issued = elements * next((slots for names, slots in DEAR if name in names), VECTORISED)
         narrowest = min(operand.item_bytes for operand in (output, *tensors))
         ctas = elements / (THREADS * {1: 16, 2: 8}.get(narrowest, 4))
         return gpu.kernel(

@@ -22,6 +22,9 @@ TRANSCENDENTAL = 35.0
 as long as its bytes."""
 TRANSCENDENTAL_BACKWARD = 50.0
 """The same of their gradients."""
+SERIES = 120.0
+"""The same of special functions that are series of dozens of terms: `i0` of 64 x 32,000 elements on one H200
+(2026-11-28)."""
 RANDOM = 65.0
 """Of a random number: dropout, `bernoulli_`, `normal_`."""
 CAT = 140.0

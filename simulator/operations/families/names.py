@@ -18,6 +18,7 @@ SIMPLE = FILLED | _words(
     floor ceil round trunc frac isnan isinf isfinite isneginf isposinf nan_to_num
     relu relu6 threshold threshold_backward hardtanh hardtanh_backward leaky_relu leaky_relu_backward
     hardsigmoid hardsigmoid_backward hardswish hardswish_backward native_dropout_backward
+    hardshrink hardshrink_backward softshrink softshrink_backward
     mse_loss_backward smooth_l1_loss_backward huber_loss_backward lerp addcmul addcdiv masked_fill copy clone to_copy
     """
 )
@@ -26,9 +27,18 @@ MATH = _words(
     """
     exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh sigmoid logit
     silu gelu mish softplus elu selu celu log_sigmoid_forward erf erfc erfinv hypot logaddexp xlogy lgamma digamma sinc
+    special_entr special_xlog1py logaddexp2
     """
 )
 """Elementwise operations with an exponential or the like."""
+SERIES_OF = _words(
+    """
+    i0 special_i0e special_i1 special_i1e special_ndtri special_erfcx special_log_ndtr special_bessel_j0
+    special_bessel_j1 special_modified_bessel_i0 special_modified_bessel_i1 special_modified_bessel_k0
+    special_modified_bessel_k1
+    """
+)
+"""Special functions that are series of many terms."""
 MATH_BACKWARD = _words(
     """
     gelu_backward silu_backward sigmoid_backward tanh_backward mish_backward softplus_backward elu_backward

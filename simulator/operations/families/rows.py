@@ -37,6 +37,8 @@ WARP_THREADS = 64
 """Neighbours along inner dimensions above which a single thread walks an outer one (`SpatialSoftMax_getBlockSize`);
 else the CTA's threads share it."""
 CTA_THREADS = 1024
+WALKS = 3
+"""Of softmax over an outer dimension: its largest value, its sum, its results."""
 OUTER_CYCLES = 130.0
 """Of an element of a thread that walks an outer dimension, beside its load. Kind: fitted, softmax of columns of
 2,048 x 2,048 in L2 and of 8,192 x 8,192 behind it, on one H100."""
@@ -65,6 +67,9 @@ def softmax_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     gradient, result = operation.inputs[:2]
     rows, row = _rows(result, operation.arguments.get("dim", -1))
     output = operation.outputs[0]
+    inner = prod(result.shape[operation.arguments.get("dim", -1) % len(result.shape) + 1 :]) if result.shape else 1
+    if inner > 1:
+        return [_walk_outer(row, inner, (gradient, result), (output,), gpu, walks=2)]
     if "log" in operation.name:
         return [_walk("softmax_backward", rows, row, (gradient, result), (output,), 1, gpu)]
     product = scratch(gradient, 0)
@@ -104,9 +109,11 @@ def _walk(
 
 
 def _walk_outer(
-    row: int, inner: int, reads: tuple[Operand, ...], writes: tuple[Operand, ...], gpu: Gpu
+    row: int, inner: int, reads: tuple[Operand, ...], writes: tuple[Operand, ...], gpu: Gpu, walks: int = WALKS
 ) -> PricedKernel:
     """Softmax along an outer dimension (`cunn_SpatialSoftMaxForward`): threads walk it three times, load by load.
+
+    Its gradient (`cunn_SpatialSoftMaxBackward`) walks twice.
 
     No more CTAs than the GPU has room for go around inner dimensions, and then the outer ones (`getGridSize`). What
     they walk at a time comes from HBM once where L2 holds it.
@@ -116,13 +123,14 @@ def _walk_outer(
     across = min(ceil(inner / CTA_THREADS), room)
     behind = min(ceil(room / across), outer)
     walk = ceil(inner / (across * CTA_THREADS)) * ceil(outer / behind) * row / min(threads, row)
-    fits = behind * min(across * CTA_THREADS, inner) * row * reads[0].item_bytes <= gpu.cache.capacity_bytes
-    missed, again = (walk, 2 * walk) if fits else (3 * walk, 0.0)
-    waits = gpu.chain_s(again, 0.0) + gpu.cycles_s(3 * OUTER_CYCLES * walk)
-    issued = SOFTMAX_OUTER * writes[0].elements
-    return gpu.kernel(
-        *("softmax_forward_outer", reads, writes), instructions=issued, chain=missed, latency_s=waits, overlap=SERIAL
+    fits = (
+        len(reads) * behind * min(across * CTA_THREADS, inner) * row * reads[0].item_bytes <= gpu.cache.capacity_bytes
     )
+    missed, again = (walk, (walks - 1) * walk) if fits else (walks * walk, 0.0)
+    waits = gpu.chain_s(again, 0.0) + gpu.cycles_s(walks * OUTER_CYCLES * walk)
+    issued = SOFTMAX_OUTER * writes[0].elements * walks / WALKS
+    name = "softmax_forward_outer" if walks == WALKS else "softmax_backward_outer"
+    return gpu.kernel(*(name, reads, writes), instructions=issued, chain=missed, latency_s=waits, overlap=SERIAL)
 
 
 def nll_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

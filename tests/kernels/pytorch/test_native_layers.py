@@ -11,7 +11,9 @@ if missing_package():
 
 import torch
 from tilesight.kernels.pytorch.file import record_step
-from tilesight.kernels.pytorch.native_layers import encoder_layer, multi_head_attention, shaped
+from tilesight.kernels.pytorch.layers.native import encoder_layer, multi_head_attention, shaped
+from tilesight.kernels.pytorch.layers.recurrent import whole_layers
+from tilesight.kernels.pytorch.live import record_live
 
 WIDTH, HEADS, TOKENS = 32, 4, 6
 FILE = Path(__file__).with_name("steps.py")
@@ -76,15 +78,38 @@ def test_an_encoder_layer_is_recorded_part_by_part() -> None:
         assert launched[launched.index("addmm") :] == layer + more, name
 
 
-def test_cells_of_recurrent_layers_are_told_from_layers() -> None:
-    """A GPU runs a layer whole, in cuDNN; builds for CPUs take both apart alike, and know no shapes of a cell's."""
+def test_a_recurrent_layer_is_one_operation_and_a_cell_another() -> None:
+    """A GPU runs a layer whole, in cuDNN; builds for CPUs take both apart, and know no shapes of a cell's."""
     made = record_step(f"{FILE}:remember", load_device("h200"), "h200").step
-    cells = [operation for operation in made.operations if operation.name.startswith("_thnn_fused")]
-    assert [(cell.name, cell.arguments.get("layer", False)) for cell in cells] == [
-        ("_thnn_fused_gru_cell", False),
-        ("_thnn_fused_lstm_cell", True),
-    ]
+    names = ("_thnn_fused_gru_cell", "_cudnn_rnn")
+    first, layer = (operation for operation in made.operations if operation.name in names)
+    assert (first.name, layer.name) == names
+    assert [operand.shape for operand in layer.outputs[:3]] == [(1, 2, 64)] * 3
+    known = {"mode": 2, "hidden_size": 64, "num_layers": 1, "batch_first": False, "weight_stride0": 4}
+    assert {name: layer.arguments[name] for name in known} == known
     assert not made.ended
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
+def test_a_recurrent_layer_has_one_gradient(name: str) -> None:
+    """Of its input, its state and all weights, in both directions."""
+    layer = getattr(torch.nn, name)(32, 32, 2, bidirectional=True, device="meta")
+
+    def step(x: torch.Tensor) -> None:
+        layer(x)[0].sum().backward()
+
+    made = record_live(step, (torch.empty(3, 2, 32, device="meta"),), device=load_device("h200"), train=True).step
+    (back,) = (operation for operation in made.operations if operation.name == "_cudnn_rnn_backward")
+    assert not made.ended
+    assert {weight.shape for weight in layer.parameters()} <= {operand.shape for operand in back.outputs}
+
+
+def test_a_recurrent_layer_of_the_host_stays_there() -> None:
+    """It gives the numbers that it gives without a recorder."""
+    layer, x = torch.nn.GRU(4, 4), drawn(3, 2, 4).float()
+    expected = layer(x)[0]
+    with whole_layers():
+        torch.testing.assert_close(layer(x)[0], expected)
 
 
 def test_what_a_cell_of_a_recurrent_layer_needs_is_free_before_the_next() -> None:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .attention import Asked, backend_of
-from .fused import WHOLE
+from ..attention import Asked, backend_of
+from ..fused import WHOLE
 
 ATEN = torch.ops.aten
 WARP_ROWS = 1024

@@ -1,0 +1,1 @@
+"""Layers that a build of torch for CPUs runs otherwise than a GPU does: in other parts, or whole."""

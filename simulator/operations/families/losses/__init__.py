@@ -1,0 +1,1 @@
+"""Losses that torch's own kernels take: of images, of probabilities."""

@@ -1,0 +1,1 @@
+"""Layers of recurrent networks, which cuDNN runs whole."""

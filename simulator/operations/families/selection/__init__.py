@@ -1,0 +1,1 @@
+"""Places and samples of values: sorted boundaries, ranks, draws."""

@@ -1,0 +1,1 @@
+"""Vectors: distances between them, their norms, cross products, diagonals, complex numbers."""
