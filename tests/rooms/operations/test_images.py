@@ -150,3 +150,23 @@ def test_a_smaller_window_of_every_kind_takes_less() -> None:
     ]
     assert times == sorted(times)
     assert times[0] < times[-1]
+
+
+@pytest.mark.parametrize("kind", ["nearest", "nearest backward", "max_pool2d 3"])
+def test_images_that_lie_transposed_are_copied_first(kind: str) -> None:
+    """Kernels of planes want them in the order of their dimensions."""
+    (work,) = made(kind, "bfloat16", "4x64x32")
+    source = work.inputs[0]
+    batch, channels, *_ = source.strides
+    lying = replace(source, strides=(batch, channels, 1, source.shape[-2]))
+    kernels = kernels_of(H200, replace(work, inputs=(lying, *work.inputs[1:])))
+    assert len(kernels) == len(kernels_of(H200, work)) + 1
+
+
+def test_bilinear_sampling_walks_planes_of_few_channels_that_lie_together() -> None:
+    """Three of them take as long as in order; of sixteen and more each element has a thread."""
+    for channels, is_walked in ((3, True), (64, False)):
+        (work,) = made("bilinear", "bfloat16", f"16x{channels}x112")
+        laid = [channels_last(operand.storage, *operand.shape) for operand in (*work.inputs, *work.outputs)]
+        together = replace(work, inputs=(laid[0],), outputs=(laid[1],))
+        assert (time_of(H200, together) == pytest.approx(time_of(H200, work))) is is_walked

@@ -9,9 +9,9 @@ from math import ceil, prod
 from ...gpu import Gpu
 from ...operation import Operation
 from ...priced import PricedKernel
-from ..elementwise import copied
+from ..elementwise import contiguous, copied
 from ..movement import gathered_back, spread
-from .planes import Walk, in_order, planes_of, walked
+from .planes import Walk, in_order, is_channels_last, planes_of, walked
 
 THREADS = 512
 PLANES = 4
@@ -31,9 +31,10 @@ def copied_nearest(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     source, output = operation.inputs[0], operation.outputs[0]
     if source.shape == output.shape:
         return [copied(source, output, gpu)]
-    if not source.is_contiguous:
+    if is_channels_last(source):
         return spread(operation, gpu)
     in_order(output)
+    copies, source = contiguous(source, 0, gpu)
     dims = len(output.shape) - 2
     planes, places = planes_of(output, dims)
     turns, ctas = output.shape[0], ceil(output.elements / output.shape[0] / THREADS)
@@ -45,14 +46,16 @@ def copied_nearest(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         groups = ceil(planes / (together * PLANES))
         turns, ctas = ceil(planes / (together * groups)), ceil(width / columns) * ceil(height / rows) * groups
     walk = Walk(threads=THREADS, ctas=ctas, turns=turns, start=START[dims], turn=TURN)
-    return [walked(f"upsample_nearest{dims}d", (source,), (output,), walk, gpu)]
+    return [*copies, walked(f"upsample_nearest{dims}d", (source,), (output,), walk, gpu)]
 
 
 def nearest_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Gradients: an element of the input's adds up those that it was copied to."""
     gradient, output = operation.inputs[0], operation.outputs[0]
-    if not (gradient.is_contiguous and output.is_contiguous):
+    if is_channels_last(gradient):
         return gathered_back(operation, gpu)
+    in_order(output)
+    copies, gradient = contiguous(gradient, 0, gpu)
     dims, batch = len(output.shape) - 2, output.shape[0]
     walk = Walk(
         threads=THREADS,
@@ -61,7 +64,7 @@ def nearest_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         start=BACK_START[dims],
         turn=BACK_TAP[dims] * prod(gradient.shape) / prod(output.shape),
     )
-    return [walked(f"upsample_nearest{dims}d_backward", (gradient,), (output,), walk, gpu)]
+    return [*copies, walked(f"upsample_nearest{dims}d_backward", (gradient,), (output,), walk, gpu)]
 
 
 def _power(size: int) -> int:

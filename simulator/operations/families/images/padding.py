@@ -1,12 +1,12 @@
 """`reflection_pad1d`, `2d`, `3d`, `replication_pad1d`, `2d`, `3d` and their gradients: a thread for each padded place.
 
-ReflectionPad.cu and ReplicationPadding.cu of ATen, torch 2.11: CTAs of 256 threads for each plane, which divide in 64
-bits for their place. Gradients are added to zeros, an atomic addition for each element.
+ReflectionPad.cu and ReplicationPadding.cu of ATen, torch 2.11: CTAs of 256 threads at most for each plane, dividing in
+64 bits for their place. Gradients are added to zeros, an atomic addition for each element.
 """
 
 from math import ceil, prod
 
-from ...gpu import SERIAL, Gpu
+from ...gpu import LANES, SERIAL, Gpu
 from ...operation import Operand, Operation
 from ...priced import PricedKernel
 from ..elementwise import iterate
@@ -41,5 +41,6 @@ def _padding(
     dims = int(dimensions[0])
     planes, sizes = planes_of(places, dims)
     ctas = planes * ceil(prod(sizes) / THREADS)
-    issued = (PAD[kind][dims - 1] + more) * ctas * THREADS
+    threads = ceil(min(prod(sizes), THREADS) / LANES) * LANES
+    issued = (PAD[kind][dims - 1] + more) * ctas * threads
     return gpu.kernel(f"{kind}_pad{dims}d", reads, (output,), instructions=issued, ctas=ctas, chain=1, overlap=SERIAL)

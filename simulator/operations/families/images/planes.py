@@ -3,7 +3,8 @@
 Much of ATen gives a thread a place of the output, and lets it walk all images and channels there: few places leave SMs
 idle, and each plane waits for its loads. Constants are of torch 2.11 on one H200 (2026-11-28,
 docs/lab/data/torch-rare-images-h200-2026-11-28.jsonl), by 16 x 64 images of 112 x 112 in bf16 and fp32, and by as many
-signals of 4,096, unless they say otherwise; other shapes test them.
+signals of 4,096, unless they say otherwise; other shapes test them. Launches were read in ATen's files of several
+versions of torch 2; that 2.11 launches the same kernels is from the names in that data.
 """
 
 from collections.abc import Sequence
@@ -90,6 +91,11 @@ def in_order(*operands: Operand) -> None:
     """Refuse tensors whose channels lie together, or with gaps: other kernels, or copies before these, run there."""
     if not all(operand.is_contiguous for operand in operands):
         raise ValueError("not in the order of its dimensions")
+
+
+def is_channels_last(operand: Operand) -> bool:
+    """Whether the channels of an image or volume lie together."""
+    return len(operand.shape) > 3 and operand.strides[1] == 1 and not operand.is_contiguous
 
 
 def is_narrow(operand: Operand) -> bool:

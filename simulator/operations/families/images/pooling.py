@@ -10,8 +10,8 @@ from math import prod
 from ...gpu import SERIAL, Gpu
 from ...operation import Operation
 from ...priced import PricedKernel
-from ..elementwise import iterate
-from .planes import in_order
+from ..elementwise import contiguous, iterate
+from .planes import in_order, is_channels_last
 
 WINDOW, TAP = 280.0, 32.0
 """Instructions for a window, and for each of its elements: divisions find the place. Kind: fitted, windows of 3 x 3 and
@@ -29,9 +29,12 @@ def pooled(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     source, outputs = operation.inputs[0], operation.outputs
     dims = 3 if "3d" in operation.name else 2
     window = prod(_sizes(operation.arguments.get("kernel_size", ()), dims))
-    issued = WINDOW + TAP * window if source.is_contiguous else TOGETHER * window
+    together = is_channels_last(source)
+    copies, source = ([], source) if together else contiguous(source, 0, gpu)
+    issued = TOGETHER * window if together else WINDOW + TAP * window
     note = "pooling of volumes is assumed to take what that of images does" if dims == 3 else ""
     return [
+        *copies,
         gpu.kernel(
             "pool",
             (source,),
@@ -40,7 +43,7 @@ def pooled(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
             chain=min(window, 2),
             overlap=SERIAL,
             note=note,
-        )
+        ),
     ]
 
 

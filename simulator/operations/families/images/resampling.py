@@ -13,7 +13,7 @@ from ...operation import Operand, Operation
 from ...priced import PricedKernel
 from ..elementwise import copied, iterate
 from ..movement import spread
-from .planes import NARROW_ADD, SWAP_ROUND, Walk, in_order, is_narrow, planes_of, walked
+from .planes import NARROW_ADD, SWAP_ROUND, Walk, in_order, is_channels_last, is_narrow, planes_of, walked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,9 @@ FILTERS = {
 }
 """By the end of torch's name. Kind: threads and taps from the source, the rest fitted; `start` by two RGB images of
 512 x 512 in bf16, whose threads walk six planes (of `linear1d` and `trilinear3d` assumed to be as of `bilinear2d`)."""
+CHANNELS = 16
+"""Fewest channels that a kernel of bilinear up-sampling takes together where they lie so. Source: as above; fewer of
+them, or transposed images, are walked plane by plane too."""
 ANTIALIAS = 850.0
 """Instructions of a thread of `upsample_gen2d_aa_out_frame`, by halves of images: five sources in each direction.
 Kind: fitted. ANTIALIAS_TAP: of these, of a source. Kind: assumed."""
@@ -57,9 +60,10 @@ def interpolated(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if source.shape == output.shape:
         return [copied(source, output, gpu)]
     kind = operation.name.strip("_").removeprefix("upsample_")
-    if kind == "bilinear2d" and not source.is_contiguous:
+    if kind == "bilinear2d" and is_channels_last(source) and source.shape[1] >= CHANNELS:
         return spread(operation, gpu)
-    in_order(source, output)
+    if kind != "bilinear2d":
+        in_order(source, output)
     way = FILTERS[kind]
     planes, places = planes_of(output, way.dims)
     walk = Walk(
