@@ -1,7 +1,7 @@
 """`reflection_pad1d`, `2d`, `3d`, `replication_pad1d`, `2d`, `3d` and their gradients: a thread for each padded place.
 
-ReflectionPad.cu and ReplicationPadding.cu of ATen, torch 2.11: CTAs of up to 256 threads for each plane, which divide
-in 64 bits for their place. Gradients are added to zeros, an atomic addition for each element.
+ReflectionPad.cu and ReplicationPadding.cu of ATen, torch 2.11: CTAs of 256 threads at most for each plane, dividing in
+64 bits for their place. Gradients are added to zeros, an atomic addition for each element.
 """
 
 from math import ceil, prod
