@@ -142,7 +142,8 @@ MEASURED_US = [
     (complexes("polar", 16, 1 << 20), 66.1, 0.1),
     (complexes("angle", 16, 1 << 20), 125.8, 0.1),
 ]
-"""Shapes that nothing was read off, what they took behind an overwritten L2 [us], and how far off prices may be."""
+"""Shapes that nothing was read off but of segments, what they took behind an overwritten L2 [us], and how far off
+prices may be."""
 
 
 @pytest.mark.parametrize(

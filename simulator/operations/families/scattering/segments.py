@@ -15,7 +15,7 @@ from ..movement import embedding_backward
 
 THREADS, WARP = 256, 32
 SEGMENT_LOADS = 0.9
-"""Latencies of a thread for a value of its segment. Kind: fitted."""
+"""Latencies of a thread for a value of its segment. Kind: fitted, all three shapes of `torch_rare_cases.py`."""
 SCAN_LOADS = 10
 """Of cub's tiles, which wait for those before them. Kind: assumed."""
 BAG_CTAS = 1024

@@ -6,7 +6,7 @@ neighbours lie far apart, eight side by side. Real lines whose length is a power
 it, and are split in one more pass, or in a kernel of their own where two take the line; other short ones go as complex
 ones; of odd length, two are the parts of one complex line. Numbers were read off the first shape of
 each transform in `torch_rare_cases.py` (one H200, cuFFT of CUDA 13.0, 2026-11-28): 64 lines of 16,384 points; those
-of odd factors off real lines of 1,023.
+of odd factors off lines of 1,023, real and complex.
 """
 
 from collections.abc import Sequence
