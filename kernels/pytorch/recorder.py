@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from ...simulator.operations.operation import Operation, Phase
 from .layers.native import parts_of
 from .places import Places
-from .storages import MOST_VALUES, WHOLE, Storages, is_real, tensors_in
+from .storages import MOST_VALUES, WHOLE, Storages, is_real, outside, tensors_in
 
 MOST_ON_CPU = 1 << 22
 """Elements of a tensor on the CPU from which on it has no data: parameters on their way to the device."""
@@ -82,7 +82,7 @@ class Recorder(TorchDispatchMode):
         if "generator" in options:
             options["generator"] = None  # one of the CPU: there is no other
         if _is_of_cpu(name, given, args, options):
-            with _disable_current_modes():
+            with outside():
                 return function(*args, **options)
         if name not in NO_KERNEL and (run := parts_of(function)):
             with self:
@@ -178,7 +178,7 @@ class Recorder(TorchDispatchMode):
         """The host asks for a number: the true one where it is known, else a guess, noted."""
         values = self.storages.values(tensor)
         if values is not None:
-            with _disable_current_modes():
+            with outside():
                 return values.item()
         guess = True if tensor.dtype == torch.bool else 1.0 if tensor.dtype.is_floating_point else 1
         place = self.places.here()
@@ -304,7 +304,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, torch.device):
         return value.type
     if isinstance(value, torch.Tensor) and not value.dim() and is_real(value):
-        with _disable_current_modes():
+        with outside():
             return value.item()
     if isinstance(value, list | tuple) and all(isinstance(item, PLAIN) for item in value):
         return tuple(value)

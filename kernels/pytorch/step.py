@@ -21,6 +21,7 @@ from .choosing.selection import Selection
 from .choosing.trials import Times
 from .fused import kept_whole
 from .hooks import hide_fakes, speaking_of
+from .layers.grids import sampled_grids
 from .layers.native import shaped
 from .layers.recurrent import whole_layers
 from .recorder import DependsOnData, Recorder
@@ -231,6 +232,7 @@ def recording(
         stack.enter_context(kept_whole())
         stack.enter_context(shaped())
         stack.enter_context(whole_layers())
+        stack.enter_context(sampled_grids())
         launches.hook_triton(stack)
         _hook_compile(stack, session, mode)
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))

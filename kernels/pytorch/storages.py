@@ -5,10 +5,12 @@ Tensors are fake: they have shapes and no data. Small tensors of whole numbers t
 """
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
@@ -68,7 +70,7 @@ class Storages:
         kept = self._values.get(self.number(tensor))
         if kept is None or tensor.dtype not in WHOLE:
             return None
-        with _disable_current_modes():
+        with outside():
             made = torch.empty(0, dtype=tensor.dtype)
             return made.set_(kept, tensor.storage_offset(), tensor.shape, tensor.stride())
 
@@ -82,7 +84,7 @@ class Storages:
     def draw(self, tensor: torch.Tensor, bound: int) -> None:
         """Have random values from 0 to below `bound` in all of a tensor's storage."""
         count = tensor.untyped_storage().nbytes() // tensor.element_size()
-        with _disable_current_modes():
+        with outside():
             drawn = torch.randint(0, bound, (count,), generator=torch.Generator().manual_seed(0)).to(tensor.dtype)
         self._values[self.number(tensor)] = drawn.untyped_storage()
 
@@ -108,12 +110,19 @@ class Storages:
         if any(values is None for values in known.values()):
             return None
         on_cpu = {name: torch.device("cpu") if name == "device" else value for name, value in options.items()}
-        with _disable_current_modes():
+        with outside():
             values_args, values_options = tree_map(lambda leaf: known.get(id(leaf), leaf), (args, on_cpu))
             try:
                 return function(*values_args, **values_options)
             except (RuntimeError, NotImplementedError):
                 return None
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Run operations on tensors with data as if there were no modes, within transforms (`torch.func`) too."""
+    with temporarily_clear_interpreter_stack(), _disable_current_modes():
+        yield
 
 
 def is_real(tensor: torch.Tensor) -> bool:

@@ -63,7 +63,7 @@ from .families.sorting import other_sort, sort
 from .families.transforms.fourier import transform
 from .families.vectors.distances import distances, euclidean
 from .families.vectors.norms import cross, diagonals, renorm, weight_norm
-from .families.vectors.numbers import angle, leaky_noise, polar
+from .families.vectors.numbers import angle, joined, leaky_noise, polar
 from .gpu import Gpu
 from .operation import Operation, RecordedStep
 from .priced import PricedKernel
@@ -97,8 +97,8 @@ IMAGES: Mapping[str, Price] = {
     **dict.fromkeys(("adaptive_avg_pool2d_backward", "adaptive_max_pool2d_backward"), adaptively_pooled_backward),
     "im2col": unfolded,
     "col2im": folded,
-    "grid_sampler_2d": sampled,
-    "grid_sampler_2d_backward": sampled_backward,
+    **dict.fromkeys(("grid_sampler_2d", "cudnn_grid_sampler"), sampled),
+    **dict.fromkeys(("grid_sampler_2d_backward", "cudnn_grid_sampler_backward"), sampled_backward),
     "prelu_kernel": sloped,
     "prelu_kernel_backward": sloped_backward,
     **dict.fromkeys(("pixel_shuffle", "pixel_unshuffle", "channel_shuffle"), shuffled),
@@ -175,6 +175,7 @@ PRICES: Mapping[str, Price] = {
     "weight_norm_interface": weight_norm,
     "linalg_cross": cross,
     **dict.fromkeys(("diag_embed", "diagonal_copy"), diagonals),
+    "complex": joined,
     "polar": polar,
     "angle": angle,
     "rrelu_with_noise": leaky_noise,

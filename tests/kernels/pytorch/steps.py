@@ -145,3 +145,21 @@ def infer() -> Tensor:
     layer, tokens = encoder()
     with torch.inference_mode():
         return layer(tokens) @ tokens.mT
+
+
+def sample() -> Tensor:
+    """Images read at grids of aligned corners, as cuDNN does, and of others."""
+    images = torch.randn(2, 3, 16, 16, device="cuda")
+    grid = torch.randn(2, 8, 8, 2, device="cuda")
+    return torch.stack([F.grid_sample(images, grid, align_corners=aligned) for aligned in (True, False)])
+
+
+def private() -> tuple[Tensor, ...]:
+    """Gradients of every row by itself, of losses whose labels are known."""
+    weights, rows = torch.randn(10, WIDTH, device="cuda"), torch.randn(32, WIDTH, device="cuda")
+    labels = torch.arange(32, device="cuda") % 10
+
+    def loss(weights: Tensor, row: Tensor, label: Tensor) -> Tensor:
+        return F.cross_entropy((weights @ row)[None], label[None])
+
+    return torch.func.vmap(torch.func.grad(loss), (None, 0, 0))(weights, rows, labels)

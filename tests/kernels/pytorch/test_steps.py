@@ -141,3 +141,23 @@ def test_wrong_targets_are_one_line() -> None:
         with pytest.raises(CannotCapture) as error:
             record_step(target, load_device("h200"), "h200", options=options)
         assert text in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+def test_grids_of_aligned_corners_are_cudnns(mode: str) -> None:
+    """torch asks for a GPU's properties before it chooses, and a build for CUDA finds none here."""
+    if mode == "eager":
+        names = [operation.name for operation in recorded("sample", mode).step.operations]
+        assert [name for name in names if "grid" in name] == ["cudnn_grid_sampler", "grid_sampler_2d"]
+    else:
+        (operation,) = [
+            it for it in recorded("sample", mode).step.operations if "grid" in it.name and it.kind == "torch"
+        ]
+        assert operation.name == "cudnn_grid_sampler"
+
+
+def test_gradients_of_every_row_are_those_of_a_batch() -> None:
+    """What transforms of `torch.func` run is recorded; whole numbers that are known do not break them."""
+    step = recorded("private").step
+    assert not step.ended
+    assert step.operations[-1].outputs[0].shape[0] == 32

@@ -125,11 +125,12 @@ def test_channels_last_is_refused_where_other_kernels_run(kind: str) -> None:
     assert kernel.source == "refused"
 
 
-def test_grids_that_cudnn_samples_are_refused() -> None:
-    """It takes bilinear ones with zeros around and corners aligned."""
-    (work,) = made("grid_sample", "float32", "4x64x32")
-    (kernel,) = kernels_of(H200, replace(work, arguments={"align_corners": True}))
-    assert kernel.source == "refused"
+def test_few_places_of_a_large_image_read_their_sectors_alone() -> None:
+    """64 places, four neighbours of 3 channels, of images of 6 MB."""
+    source, grid = tensor(0, 2, 3, 512, 512, dtype="float32"), tensor(1, 2, 4, 8, 2, dtype="float32")
+    work = operation("cudnn_grid_sampler", (source, grid), (tensor(2, 2, 3, 4, 8, dtype="float32"),))
+    (kernel,) = kernels_of(H200, work)
+    assert kernel.hbm_read_bytes <= 64 * 3 * 4 * H200.sector_bytes + grid.bytes
 
 
 def test_images_that_keep_their_size_are_copied() -> None:

@@ -9,7 +9,7 @@ from math import ceil, prod
 from ...gpu import Gpu, part, scratch
 from ...operation import Operation
 from ...priced import PricedKernel
-from ..elementwise import copied
+from ..elementwise import contiguous, copied
 from .planes import Walk, in_order, walked
 
 THREADS, BACK_THREADS = 1024, 512
@@ -42,8 +42,9 @@ def unfolded(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 def folded(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`col2im`: a thread for each element, which lies in as many windows as columns hold of it."""
-    source, output = operation.inputs[0], operation.outputs[0]
-    in_order(source, output)
+    output = operation.outputs[0]
+    copies, source = contiguous(operation.inputs[0], 0, gpu)
+    in_order(output)
     steps = prod(operation.arguments.get("stride", (1, 1)))
     windows = max(prod(operation.arguments["kernel_size"]) / steps, 1.0)
     walk = Walk(
@@ -53,4 +54,4 @@ def folded(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         start=BACK,
         turn=BACK_TAP * windows,
     )
-    return [walked("col2im", (source,), (output,), walk, gpu)]
+    return [*copies, walked("col2im", (source,), (output,), walk, gpu)]

@@ -7,7 +7,7 @@ be random: a smooth grid has its lanes share lines, and takes less.
 
 from math import ceil
 
-from ...gpu import LANES, Gpu
+from ...gpu import LANES, Gpu, part
 from ...operation import Operand, Operation
 from ...priced import PricedKernel
 from ..elementwise import iterate
@@ -24,9 +24,12 @@ NOTE = "places of the grid are taken to be random; smooth ones take less"
 def sampled(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Elements, or four neighbours weighed."""
     source, grid, output = operation.inputs[0], operation.inputs[1], operation.outputs[0]
-    in_order(source, output)
+    if "cudnn" not in operation.name:
+        in_order(source, output)
     walk = _walk(operation, source, grid, TURN, gpu)
-    return [walked("grid_sampler_2d", (source, grid), (output,), walk, gpu, note=NOTE)]
+    sampled_bytes = output.elements * _taps(operation) * gpu.device.sector_bytes
+    read = part(source, sampled_bytes) if sampled_bytes < source.bytes else source
+    return [walked("grid_sampler_2d", (read, grid), (output,), walk, gpu, note=NOTE)]
 
 
 def sampled_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -54,9 +57,9 @@ def _walk(operation: Operation, source: Operand, grid: Operand, turn: float, gpu
 
 
 def _taps(operation: Operation) -> int:
-    """Elements that a place is made of: four, or the nearest. Others, and those that cuDNN takes, have no price."""
-    mode, border = (operation.arguments.get(name, 0) for name in ("interpolation_mode", "padding_mode"))
-    if mode not in (0, 1) or (operation.arguments.get("align_corners") and mode == border == 0):
+    """Elements that a place is made of: four, or the nearest. Others have no price. cuDNN's are taken for torch's."""
+    mode = operation.arguments.get("interpolation_mode", 0)
+    if mode not in (0, 1):
         raise ValueError("a kernel without a price")
     return 1 if mode else 4
 

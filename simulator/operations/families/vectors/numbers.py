@@ -1,4 +1,4 @@
-"""`polar`, `angle`: complex numbers made, and read; `rrelu_with_noise`, which draws its slopes."""
+"""`complex`, `polar`, `angle`: complex numbers made, and read; `rrelu_with_noise`, which draws its slopes."""
 
 from dataclasses import replace
 
@@ -14,6 +14,11 @@ SLOPES = 139.0
 fitted, 64 x 32,000 elements on one H200 (2026-11-28)."""
 POLAR = 2
 """Functions of an element: a sine, a cosine."""
+
+
+def joined(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`complex`: real and imaginary parts side by side."""
+    return [iterate("complex", operation.inputs, operation.outputs[0], gpu)]
 
 
 def polar(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
