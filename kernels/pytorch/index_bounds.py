@@ -1,5 +1,6 @@
 """How large the values may be that a kernel reads and makes indices of, so that these lie inside what they index."""
 
+import sys
 from collections.abc import Collection
 from math import prod
 from typing import Any
@@ -8,6 +9,8 @@ GATHERS = ("gather", "index_select", "scatter", "scatter_add")
 INDEXES = ("index", "index_put", "_unsafe_index", "_unsafe_index_put")
 CARRIES = ("_to_copy", "clone", "expand", "unsqueeze", "squeeze", "view", "reshape", "permute", "select", "slice")
 """Operations that hand on values of their first argument."""
+ANY = sys.maxsize
+"""Of what reads no values."""
 
 
 def values_below(nodes: Collection[Any]) -> int:
@@ -16,8 +19,8 @@ def values_below(nodes: Collection[Any]) -> int:
     Args:
         nodes: of the graph that the kernel computes.
     """
-    bounds = (_most_read(index, size - 1, nodes) + 1 for node in nodes for index, size in _indices(node))
-    return min(bounds, default=0)
+    bounds = (_most_read(index, size - 1, nodes) for node in nodes for index, size in _indices(node))
+    return min((bound + 1 for bound in bounds if bound < ANY), default=0)
 
 
 def _indices(node: Any) -> list[tuple[Any, int]]:
@@ -39,6 +42,8 @@ def _most_read(node: Any, most: int, nodes: Collection[Any]) -> int:
     """The largest value that may be read, from 0 on. Args: node: made of it; most: largest value that it may have."""
     if node not in nodes or not node.args:
         return most
+    if not any(hasattr(value, "meta") for value in node.args):
+        return ANY  # it counts, or fills: nothing is read
     name, given = _name(node), node.args[0]
     if name == "sum":
         return _most_read(given, most // max(1, prod(_shape(given)) // prod(_shape(node))), nodes)

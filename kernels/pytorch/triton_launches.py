@@ -23,7 +23,7 @@ from .storages import Storages, is_real
 
 INDUCTORS = "triton_"
 """What names of kernels begin with that Inductor writes."""
-INDICES = (torch.int32, torch.int64)
+INDICES = frozenset({torch.int16, torch.int32, torch.int64})
 
 
 class TritonLaunches:
@@ -144,9 +144,10 @@ class TritonLaunches:
             if not (place.indexed and name in read and isinstance(tensor, torch.Tensor) and tensor.dtype in INDICES):
                 continue
             if recorder.storages.values(tensor) is None:
-                recorder.storages.draw(tensor, place.indexed)
+                below = min(place.indexed, torch.iinfo(tensor.dtype).max + 1)
+                recorder.storages.draw(tensor, below)
                 where = f" ({place.where})" if place.where else ""
-                recorder.notes[f"indices without values are drawn from 0 to {place.indexed - 1:,}{where}"] = None
+                recorder.notes[f"indices without values are drawn from 0 to {below - 1:,}{where}"] = None
 
     def _add(self, captures: list[Capture], stored: frozenset[str], args: Any) -> None:
         recorder = self._recorder

@@ -29,6 +29,7 @@ from .families.losses.planes import nll_loss2d, nll_loss2d_backward
 from .families.movement import (
     embedding_backward,
     gather,
+    inserted,
     placed,
     scatter,
     split_heads,
@@ -133,6 +134,7 @@ PRICES: Mapping[str, Price] = {
     "transform_bias_rescale_qkv": split_heads,
     **dict.fromkeys(("constant_pad_nd", "slice_backward", "select_backward"), placed),
     **dict.fromkeys(("repeat", "flip", "roll", "glu"), spread),
+    **dict.fromkeys(("slice_scatter", "select_scatter"), inserted),
     "nll_loss_forward": nll_loss,
     "nll_loss_backward": nll_loss_backward,
     **dict.fromkeys(("cat", "stack"), cat),

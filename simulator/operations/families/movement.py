@@ -37,6 +37,15 @@ def triangle(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [gpu.kernel("triu_tril", operation.inputs, (output,), instructions=issued, overlap=SERIAL)]
 
 
+def inserted(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`slice_scatter`, `select_scatter`: a copy of all, and one of what takes the place of a part."""
+    source, pieces, output = *operation.inputs[:2], operation.outputs[0]
+    kept = [stride for axis, stride in enumerate(output.strides) if axis != int(operation.arguments.get("dim", 0))]
+    strides = output.strides if len(pieces.shape) == len(output.shape) else tuple(kept)
+    place = replace(output, shape=pieces.shape, strides=strides)
+    return [copied(source, output, gpu), copied(pieces, place, gpu)]
+
+
 def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`embedding`, `index_select`, `index`, `gather`: rows as wide loads, or elements, from L1 if they fit."""
     output, source = operation.outputs[0], operation.inputs[0]
