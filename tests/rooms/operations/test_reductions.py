@@ -80,3 +80,19 @@ def test_dimensions_that_lie_behind_each_other_are_one() -> None:
     ):
         joined = reduced("sum", tensor(1, *flat), *left, axes=flat_axes)
         assert time_of(H200, reduced("sum", source, *left, axes=axes)) == time_of(H200, joined)
+
+
+def test_lanes_ask_l1_once_for_elements_that_are_broadcast() -> None:
+    """Each of 128 channels' groups of 32 tokens, less its least of a group, as a two-bit cache takes them: 153.1 us."""
+    groups, least = by_channel(1, "float16", 128, 32), tensor(3, 8, 8, 128, 128, 1, dtype="float16")
+    (kernel,) = behind_a_flush(H200, operation("sub", (groups, least), (replace(groups, storage=2),)))
+    assert (kernel.name, kernel.time_s) == ("elementwise", pytest.approx(153.1e-6, rel=0.05))
+
+
+def test_lanes_that_turn_to_neighbours_share_their_lines() -> None:
+    """Runs of 20 fp32 in a warp of 32: turned copies of longer runs cost more an element."""
+    times = []
+    for count, run in ((36000, 20), (18000, 40)):
+        source = replace(tensor(1, count, 64, run, dtype="float32"), strides=(64 * run, 1, 64))
+        times.append(time_of(H200, operation("clone", (source,), (tensor(2, count, 64, run, dtype="float32"),))))
+    assert times[0] < 0.9 * times[1]
