@@ -28,7 +28,7 @@ def product(batch: int, m: int, n: int, k: int) -> Operation:
     ],
 )
 def test_shallow_products_take_as_long_as_on_an_h200(sizes: tuple[int, int, int, int], measured_us: float) -> None:
-    """Nothing was read off any of these: 15 % off at most; the last is an H100's."""
+    """No constant was read off any of these, though the form was chosen beside them; the last ran on an H100."""
     (kernel,) = behind_a_flush(H200, product(*sizes))
     assert 1e6 * kernel.time_s == pytest.approx(measured_us, rel=0.15)
 
