@@ -50,6 +50,7 @@ from .families.ordering import histogram, other_histogram, topk
 from .families.products.grouped import grouped
 from .families.products.integers import integer_product
 from .families.products.matmul import MULTIPLIED, matmul
+from .families.products.triangles import triangles_solved
 from .families.recurrent.layers import other_layers, recurrent_layers
 from .families.reductions import reduction
 from .families.rows import nll_loss, nll_loss_backward, softmax, softmax_backward
@@ -176,6 +177,7 @@ PRICES: Mapping[str, Price] = {
     "renorm": renorm,
     "weight_norm_interface": weight_norm,
     "linalg_cross": cross,
+    "linalg_solve_triangular": triangles_solved,
     **dict.fromkeys(("diag_embed", "diagonal_copy"), diagonals),
     "complex": joined,
     "polar": polar,

@@ -42,6 +42,14 @@ BACKWARD: Fractions = MappingProxyType(
     }
 )
 """The same of gradients. Kind: fitted, the same."""
+SPLIT_PRODUCTS = 3
+"""Products of TF32 that CUTLASS makes of one of float32 (`OpMultiplyAddFastF32`, `DefaultGemmType` in
+mem_eff_attention/gemm_kernel_utils.h): high by high, high by low, low by high parts."""
+SINGLE_FORWARD, SINGLE_BACKWARD = (0.265, 0.34), (0.325, 0.40)
+"""Of a third of the TF32 peak of `mma.sync` that whole tiles of float32 reach: head dims up to 64, above. Kind: fitted,
+256 heads of 200 x 200 x 64, causal, on one H200 (2026-11-28); above 64: guessed, in the proportion of halves."""
+SINGLE_TILE = 64
+"""Queries and keys of a tile of float32. Source: names of the same kernels (`f32_aligned_64x64`)."""
 Extra = tuple[bool, bool]
 """Whether a mask is added to the scores, and whether dropout is drawn for them."""
 SLOWER: Mapping[tuple[Extra, bool], tuple[float, float]] = MappingProxyType(
@@ -118,6 +126,8 @@ def products_s(problem: Attention, fractions: Fractions, flop: float, gpu: Gpu) 
     """Time of the tensor cores, with what query tiles cost beside their keys, in whole waves where they are few [s]."""
     device = gpu.device
     fraction = fractions[problem.backend, problem.head_dim > 64]
+    if problem.dtype == "float32" and problem.backend == "efficient" and device.mma_tf32_flop_per_cycle:
+        return _single_s(problem, fractions is BACKWARD, flop, gpu)
     if problem.dtype not in HALF:
         peak = 2.0 * device.fma_per_cycle * device.boost_clock_hz * gpu.sms
     else:
@@ -135,6 +145,17 @@ def products_s(problem: Attention, fractions: Fractions, flop: float, gpu: Gpu) 
     elif waves < WHOLE_WAVES and not problem.causal:
         idle = ceil(waves) / waves
     return flop / (peak * fraction) * padded * idle
+
+
+def _single_s(problem: Attention, backward: bool, flop: float, gpu: Gpu) -> float:
+    """The same of float32: whole tiles, those above the diagonal of a causal mask left out, in three products [s]."""
+    down, across = ceil(problem.queries / SINGLE_TILE), ceil(problem.keys / SINGLE_TILE)
+    walked = sum(min(row + 1, across) for row in range(down)) if problem.causal else down * across
+    whole = SINGLE_TILE**2 * walked / (problem.queries * problem.keys / (2.0 if problem.causal else 1.0))
+    fraction = (SINGLE_BACKWARD if backward else SINGLE_FORWARD)[problem.head_dim > 64]
+    rate = gpu.device.mma_tf32_flop_per_cycle * gpu.device.tensor_clock_hz / SPLIT_PRODUCTS
+    idle = max(gpu.sms / (problem.heads * down), 1.0)
+    return flop * whole / (rate * fraction * gpu.sms) * idle
 
 
 def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -216,6 +237,8 @@ def _tokens_first(operand: Operand) -> bool:
 
 
 def _note(problem: Attention, gpu: Gpu) -> str:
+    if problem.dtype == "float32" and problem.backend == "efficient":
+        return "attention in float32 was read off one shape"
     if problem.dtype not in HALF:
         return f"attention in {problem.dtype} was not measured"
     if any(problem.extra) and problem.backend != "cudnn":

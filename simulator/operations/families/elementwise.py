@@ -101,7 +101,7 @@ def iterate(
     further += CAST if cast and len(tensors) > 1 else 0.0
     work = 2 if output.item_bytes >= 4 else 4
     moved, again = scattered_bytes(shape, (output, *tensors), strides, work, gpu)
-    lines = scattered_lines(elements, (output, *tensors), strides)
+    lines = scattered_lines(shape, (output, *tensors), strides, work)
     return gpu.kernel(
         "elementwise",
         tensors,
@@ -133,17 +133,36 @@ def scattered_bytes(
         if step > operand.item_bytes:
             apart = prod(shape[: run.index(1)]) if 1 in run else elements
             used = min(max(work * THREADS / apart, 1.0), sector / operand.item_bytes)
-            asked = elements * min(sector, step) / used
+            asked = elements * min(sector, step) / (used * _repeated(shape, run, work))
             moved += asked
             if number and 1 in run and apart * min(sector, step) > gpu.cache.capacity_bytes:
                 again += max(asked - operand.bytes, 0.0)
     return moved, again
 
 
-def scattered_lines(elements: int, operands: Sequence[Operand], strides: Sequence[Sequence[int]]) -> float:
-    """Lines that lanes touch apart from their neighbours; L1 takes one a cycle, and warps wait for it."""
-    steps = [run[0] * operand.item_bytes for operand, run in zip(operands, strides, strict=True) if run and run[0] > 1]
-    return elements * sum(min(step / LINE_BYTES, 1.0) for step in steps)
+def scattered_lines(
+    shape: Sequence[int], operands: Sequence[Operand], strides: Sequence[Sequence[int]], work: int
+) -> float:
+    """Lines that lanes touch apart from their neighbours; L1 takes one a cycle, and warps wait for it.
+
+    Lanes of a warp that have come to the next of neighbours share the lines of those before. The same elements again,
+    broadcast, are not waited for: 33 million differences of fp16 with minima of 32 took an H200 153 us, 275 otherwise.
+    """
+    lines = 0.0
+    for operand, run in zip(operands, strides, strict=True):
+        if run and run[0] > 1:
+            lanes = min(shape[0] / LANES, 1.0) if len(run) > 1 and run[1] in (0, 1) else 1.0
+            apart = min(run[0] * operand.item_bytes / LINE_BYTES, 1.0)
+            lines += prod(shape) * apart * lanes / _repeated(shape, run, work)
+    return lines
+
+
+def _repeated(shape: Sequence[int], run: Sequence[int], work: int) -> float:
+    """How often a CTA comes to the same elements of an operand again, as they are broadcast."""
+    if 0 not in run[1:]:
+        return 1.0
+    axis = run.index(0, 1)
+    return min(max(work * THREADS / prod(shape[:axis]), 1.0), shape[axis])
 
 
 def coalesced(operands: Sequence[Operand]) -> tuple[list[int], list[tuple[int, ...]]]:

@@ -7,7 +7,7 @@ from ..gpu import FIRST_MISS_S, SERIAL, Gpu, memset, part, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import copied, iterate
-from .issue_slots import ADDED, INDEXED, ROLLED, SCATTERED, SORTED_ADDED, TRIANGLE
+from .issue_slots import ADDED, ADDED_SINGLE, INDEXED, ROLLED, SCATTERED, SORTED_ADDED, TRIANGLE
 from .sorting import radix_sorted
 
 SMALL_INDEX = 3072
@@ -147,6 +147,7 @@ def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         places = output.bytes / gpu.device.sector_bytes
         touched = part(output, int(output.bytes * (1.0 - exp(-elements / places))))
         filled = float(touched.bytes)
+    added = ADDED_SINGLE if operation.name.startswith("index_add") and values.dtype == "float32" else ADDED
     repeated = 0.0
     if is_sorted and prod(output.shape[1:]) <= WARP:
         repeated = _repeats_walked(operation.inputs[1].elements, output.shape[0], gpu)
@@ -155,7 +156,7 @@ def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
             "indexing_backward" if is_sorted else "index_add" if adds else "index_put",
             (*operation.inputs[1:], *((touched,) if adds else ())),
             (touched,),
-            instructions=(SORTED_ADDED if is_sorted else ADDED if adds else SCATTERED) * values.elements,
+            instructions=(SORTED_ADDED if is_sorted else added if adds else SCATTERED) * values.elements,
             chain=max(repeated, 8),
             read_again=filled,
             overlap=SERIAL,

@@ -38,6 +38,14 @@ MOMENT_THREADS = 512
 CUDNN_LOADS = 0.61
 """Latencies that an element of an operand takes a thread of 512 of cuDNN's CTA of a channel, which walks all twice (its
 kernels `bn_fw_tr_1C11`, `bn_bw_1C11`). Kind: fitted, 8 x 128 x 112 x 112 of fp32 on one H100, by 8 %."""
+INFERENCE_THREADS, INFERENCE_CTAS = 256, 8
+"""Of cuDNN's kernel for known moments (`bn_fw_inf_1C11`), whose CTA takes a channel of an image, and its CTAs on an SM;
+INFERENCE_LOADS: latencies that an element of it takes a thread, INFERENCE_START that a CTA takes beside them. Kind:
+assumed and fitted, 36,000 images of 64 channels of 20 elements and four of 64 of 248 x 216, fp32, on one H200
+(2026-11-28): nothing else was measured of it."""
+INFERENCE_LOADS, INFERENCE_START = 0.9, 1.37
+INFERENCE_IMAGES = 65535
+"""Most images that torch leaves to cuDNN with known moments (`_batch_norm_impl_index`, native/Normalization.cpp)."""
 PLANE_THREADS, MOST_PLANES = 64, 256 << 10
 """Of the CTA that scales a channel of images, and most of them (`batch_norm_elemt_cuda_template`,
 ATen/native/cuda/Normalization.cuh)."""
@@ -190,6 +198,8 @@ def batch_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     last = _is_channels_last(source)
     if training and not last and operation.name == "cudnn_batch_norm":
         return [_channels_walked("cudnn_batch_norm", operation, 1, gpu)]
+    if not training and _inferred_by_cudnn(operation):
+        return _channels_inferred(operation, gpu)
     if training:
         name, issued = "batch_norm_collect_statistics", CHANNELS_LAST_STATISTICS * source.elements if last else 0.0
         loads = 0.0 if last else _channel_loads(source, gpu)
@@ -241,6 +251,28 @@ def _channels_walked(name: str, operation: Operation, operands: int, gpu: Gpu) -
     turns = ceil(source.elements / channels / MOMENT_THREADS) * max(channels / (4 * gpu.sms), 1.0)
     loads = CUDNN_LOADS * 2 * operands * turns
     return gpu.kernel(name, operation.inputs[:operands], operation.outputs[:1], chain=loads, overlap=SERIAL)
+
+
+def _inferred_by_cudnn(operation: Operation) -> bool:
+    """Whether torch leaves a batch norm with known moments to cuDNN, which takes no bf16 (`_batch_norm_impl_index`).
+
+    Images whose channels lie together run another kernel of it, which was not measured.
+    """
+    source, *factors = operation.inputs
+    single = len(factors) == 4 and factors[0].dtype == "float32" and source.dtype in ("float32", "float16")
+    lines = len(source.shape) == 3 or (len(source.shape) > 3 and not _is_channels_last(source))
+    return single and lines and source.shape[0] <= INFERENCE_IMAGES
+
+
+def _channels_inferred(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """The library's kernel for known moments: a CTA takes a channel of an image, however short; a copy before it."""
+    copies, source = contiguous(operation.inputs[0], 0, gpu)
+    images, channels, *plane = source.shape
+    waves = max(images * channels / (INFERENCE_CTAS * gpu.sms), 1.0)
+    loads = (INFERENCE_LOADS * ceil(prod(plane) / INFERENCE_THREADS) + INFERENCE_START) * waves
+    reads = (source, *operation.inputs[1:])
+    name, ctas = "cudnn_batch_norm_inference", float(images * channels)
+    return [*copies, gpu.kernel(name, reads, operation.outputs[:1], ctas=ctas, chain=loads, overlap=SERIAL)]
 
 
 def _is_channels_last(source: Operand) -> bool:

@@ -8,10 +8,10 @@ from statistics import mean
 
 import pytest
 from support.lab import FOLDER, measured
-from support.torch_prices import operation, tensor, time_of
+from support.torch_prices import kernels_of, operation, tensor, time_of
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.operations.families.attention import problem_of
-from tilesight.simulator.operations.operation import Operation
+from tilesight.simulator.operations.operation import Operand, Operation
 
 H100, H200 = load_device("h100"), load_device("h200")
 TOKENS = 16384
@@ -69,3 +69,30 @@ def test_a_result_as_wide_as_there_are_keys_is_no_mask(backend: str) -> None:
         assert problem_of(plain).extra == (False, False)
         assert problem_of(masked).extra == (True, False)
         assert time_of(H100, masked) > time_of(H100, plain)
+
+
+def single(number: int) -> Operand:
+    """Queries of 128 sequences of 200, two heads of 64, float32."""
+    return tensor(number, 128, 2, 200, 64, dtype="float32")
+
+
+@pytest.mark.parametrize(("part", "measured_us"), [(0, 111.0), (1, 226.2)])
+def test_float32_is_multiplied_as_three_products_of_tf32(part: int, measured_us: float) -> None:
+    """A causal layer of 200 items, of which the constants were read (torch 2.11, 2026-11-28); main kernels alone."""
+    plain = forward_and_backward("efficient", (128, 2, 200, 64), causal=True)[part]
+    inputs, outputs = (tuple(single(o.storage) for o in given) for given in (plain.inputs, plain.outputs))
+    *_, kernel = kernels_of(H200, replace(plain, inputs=inputs, outputs=outputs))
+    assert 1e6 * kernel.time_s == pytest.approx(measured_us, rel=0.05)
+    assert kernel.source == "attention"
+
+
+def test_float32_pays_for_whole_tiles() -> None:
+    """193 to 256 queries and keys cost alike, but for their bytes; half of the tiles lie above a causal diagonal."""
+    times = {}
+    for length in (193, 256):
+        for causal in (False, True):
+            q, k, v, out = (tensor(number, 128, 2, length, 64, dtype="float32") for number in range(4))
+            work = operation("_scaled_dot_product_efficient_attention", (q, k, v), (out,), is_causal=causal)
+            times[length, causal] = time_of(H200, work)
+    assert times[193, True] == pytest.approx(times[256, True], rel=0.05)
+    assert times[256, True] / times[256, False] == pytest.approx(10 / 16, rel=0.05)

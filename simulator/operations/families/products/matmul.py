@@ -48,9 +48,12 @@ SIMT_CYCLES = 0.16
 """For an element of such a tile's operands, beside its multiplications. Kind: fitted, 17 products of 16,384 to 100,000
 rows, 40 to 8,192 columns and K from 40 to 4,096 on one H100, which they meet by 6 % in the mean. A tile's results
 leave at its share of HBM's bandwidth, as all tiles of a wave end together."""
+SIMT_STEP = 8
+"""Of K, that such tiles take whole. Source: names of the same kernels (`tilesize128x32x8`)."""
 SIMT_SHORT = 16
 """Shorter side up to which products are of vectors; SIMT_FRACTION of the FP32 peak that those reach, and SIMT_TILE_S
-more for a tile [s]. Kind: fitted, on one H100."""
+more for a tile [s]. Kind: fitted, on one H100. But for single vectors they may be in tiles like
+others: batches of shallow ones, several to an SM, do not wait so long (60,000 of 128 x 9 x 4 on one H200)."""
 SIMT_FRACTION = 0.80
 SIMT_TILE_S = 1.5e-6
 UNALIGNED_FRACTION = 0.121
@@ -262,6 +265,8 @@ def _fastest(product: Product, rate: float, gpu: Gpu) -> tuple[float, int]:
     if product.dtype not in RATES and short > SIMT_SHORT:
         return _fastest_simt(product, gpu)
     tried = [(inf, 1)]
+    if product.dtype not in RATES and short > 1:
+        tried = [_fastest_simt(product, gpu)]
     for tall, wide in TILES:
         if (wide > 16 and wide >= 2 * short) or (tall > 64 and tall >= 2 * long):
             continue
@@ -287,7 +292,11 @@ def _fastest_simt(product: Product, gpu: Gpu) -> tuple[float, int]:
 def _simt_tile_s(tile: tuple[int, int], depth: int, gpu: Gpu) -> float:
     """A tile without tensor cores: multiplications and operands of each step, and results [s]."""
     rows, columns = tile
-    cycles = depth * (rows * columns / gpu.device.fma_per_cycle + SIMT_CYCLES * (rows + columns))
+    cycles = (
+        SIMT_STEP
+        * ceil(depth / SIMT_STEP)
+        * (rows * columns / gpu.device.fma_per_cycle + SIMT_CYCLES * (rows + columns))
+    )
     return gpu.cycles_s(cycles) + 4.0 * rows * columns / (gpu.hbm_bytes_per_s / gpu.sms)
 
 

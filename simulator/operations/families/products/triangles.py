@@ -1,0 +1,54 @@
+"""Systems of equations with triangular matrices, many at a time, as cuBLAS solves them (`batch_trsm_left_kernel`).
+
+A row waits for all before it, and for a division by its diagonal unless that is one; columns stand beside each other.
+Right sides are copied to columns first; triangles of up to two blocks have a product between these.
+"""
+
+from math import ceil, prod
+
+from ...gpu import Gpu, part
+from ...operation import Operation
+from ...priced import PricedKernel
+from ..elementwise import copied
+from .matmul import Product, multiplied
+
+BLOCK = 64
+"""Rows that one kernel solves. Source: its name (`batch_trsm_left_kernel<float, 64, 4, 3>`)."""
+ROW_CYCLES, DIVISION_CYCLES, PAIR_CYCLES = 265.0, 335.0, 4.9
+"""Of a row; more of one that is divided; of a row for each row of the block. Kind: fitted, triangles of 32 and 64 rows,
+one right side, with and without ones on their diagonals, on one H200 (2026-11-28), which they meet by 5 %."""
+COLUMNS = 96
+"""Right sides that an SM takes at a time. Kind: fitted, 1,024 triangles of 64 rows with 256 right sides on the same."""
+SINGLE_BATCH = 8
+"""Most triangles, from 64 rows on, that torch solves one by one. Source: `triangular_solve_kernel`,
+ATen/native/cuda/linalg/BatchLinearAlgebra.cpp."""
+
+
+def triangles_solved(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`linalg_solve_triangular` of float32; few large triangles, and those of more than 128 rows, have no price."""
+    triangle, sides = operation.inputs[:2]
+    solved = operation.outputs[0]
+    rows = triangle.shape[-1]
+    batch = prod(solved.shape[:-2])
+    if solved.dtype != "float32" or rows > 2 * BLOCK or (batch <= SINGLE_BATCH and rows >= BLOCK):
+        raise ValueError("solved by other kernels")
+    columns = solved.elements // (batch * rows)
+    blocks = ceil(rows / BLOCK)
+    kernels = [copied(sides, solved, gpu), *(gpu.kernel("arange", (), ()) for _ in range(2))]
+    for block in range(blocks):
+        height = min(rows - block * BLOCK, BLOCK)
+        if block:
+            product = Product(batch=batch, m=height, n=columns, k=BLOCK, dtype=triangle.dtype)
+            above = part(solved, solved.bytes // blocks)
+            read = part(triangle, 4 * batch * height * BLOCK)
+            kernels += [gpu.kernel("offset_pointers", (), ()), *multiplied(product, (read, above), (above,), gpu)]
+        elif blocks > 1:
+            kernels.append(gpu.kernel("offset_pointers", (), ()))
+        divided = 0.0 if operation.arguments.get("unitriangular") else DIVISION_CYCLES
+        cycles = height * (ROW_CYCLES + divided + PAIR_CYCLES * height)
+        waves = ceil(batch * columns / (COLUMNS * gpu.sms))
+        touched = part(solved, solved.bytes // blocks)
+        reads = (part(triangle, 4 * batch * height * height), touched)
+        solving = gpu.kernel("batch_trsm", reads, (touched,), source="matmul", latency_s=waves * gpu.cycles_s(cycles))
+        kernels.append(solving)
+    return kernels
