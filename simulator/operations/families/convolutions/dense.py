@@ -31,6 +31,7 @@ from .implicit_product import (
     with_copies,
     with_padded_filters,
 )
+from .turned_weights import of_turned_weights
 
 LARGE_WINDOW = 16
 """Taps from which fewer than eight channels are left to an old kernel: 4 are not, 49 and 256 are; it reaches
@@ -206,7 +207,10 @@ def _weights_gradient(
         run = at_fraction(product, FEW_CHANNELS_FRACTION, gpu)
     else:
         strides = _stride(source, gradient) > 1 and not operation.arguments.get("transposed")
-        run = (of_strided_weights if strides else of_weights)(product, gpu)
+        if product.dtype == "tf32" and product.groups == 1 and not strides:
+            run = of_turned_weights(product, padded_channels(weights.shape[1]), gpu)
+        else:
+            run = (of_strided_weights if strides else of_weights)(product, gpu)
     return with_copies(product, run, (source, gradient), output, gpu, together=together)
 
 

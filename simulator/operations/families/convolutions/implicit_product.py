@@ -55,9 +55,9 @@ PREPARED_S = 2.0e-6
 """A kernel that prepares the workspace of segments [s]; 1 to 3 us, but up to 20 before gradients in NHWC."""
 SUMMED_S = 9e-6
 """Until CTAs have added up their parts of a gradient of weights [s]; SUMMED_APART_S: a kernel that does so [s], from
-SUMMED_PIXELS on: 50,176 have none, 100,352 do."""
+APART_PARTS parts on: 7 and fewer have none, 14 do, bf16 and TF32 alike (32,768 to 524,288 pixels)."""
 SUMMED_APART_S = 4.5e-6
-SUMMED_PIXELS = 1 << 16
+APART_PARTS = 8
 STRIDED_FRACTION = 0.19
 """Of the tensor peak, where an old kernel makes gradients of weights of a window that strides, and STRIDED_SUMMED_S: a
 kernel that adds up its parts [s]. Kind: measured, 96 to 192 channels."""
@@ -157,7 +157,7 @@ def of_weights(product: Implicit, gpu: Gpu) -> Run:
         parts = max(gpu.sms // ctas, 1)
         waves = max(ctas * parts / gpu.sms, 1.0)
         time_s = waves * _tile_s(product, tile, product.channels * product.taps / parts, gpu)
-        is_summed_apart = parts > 1 and product.channels >= SUMMED_PIXELS
+        is_summed_apart = parts >= APART_PARTS
         run = Run(
             time_s=time_s,
             start_s=START_S + (SUMMED_S if parts > 1 and not is_summed_apart else 0.0),
