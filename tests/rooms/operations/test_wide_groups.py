@@ -68,6 +68,12 @@ def test_filled_up_copies_count_while_they_are_alive() -> None:
     assert held - held_bytes(work) == pytest.approx(33 << 20, rel=1e-3)
 
 
+def test_copies_of_all_groups_are_held_at_once() -> None:
+    """cuDNN asks for the whole at the beginning: 56 MB, as much as its tensors; the peak of compiled code is met by 1 kB."""
+    work = doubled_by_image()
+    assert held_bytes(work) == sum(operand.bytes for operand in (*work.inputs, *work.outputs))
+
+
 @pytest.mark.parametrize(
     ("groups", "is_filled"), [(2, False), (11, True), (22, True), (77, False)], ids=["640", "112", "56", "16"]
 )

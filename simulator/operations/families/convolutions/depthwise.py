@@ -3,7 +3,7 @@
 Source: `_select_conv_backend` (ATen/native/Convolution.cpp) and ATen/native/cuda/DepthwiseConv2d.cu, torch 2.11 to
 2.13. Convolutions along one dimension are run as of two, from a contiguous copy. Instructions of torch's kernels for an
 output were counted by running torch 2.11's machine code for sm_90 through the simulator
-(docs/lab/torch_machine_code.py), and are met by 5 % forward, 12 % backward. Most are index arithmetic: divisions by
+(docs/lab/torch_machine_code.py), and are met by 4 % forward, 12 % backward. Most are index arithmetic: divisions by
 sizes that the compiler does not know.
 """
 
@@ -39,6 +39,11 @@ class Counted:
 
 
 FORWARD, FORWARD_UNROLLED = Counted(first=178, row=50, place=7.4), Counted(first=128, row=0, place=12)
+FORWARD_ONE_LOOP = Counted(first=198, row=30, place=7.4)
+"""Where rows are whole LOOPED places or fewer than these: one of the two loops that others go through in each row."""
+LOOPED = 4
+FLOAT_LESS = Counted(first=-10, row=0, place=-1.3)
+"""Fewer of these in float32, which converts nothing."""
 BACKWARD, BACKWARD_UNROLLED = Counted(first=149, row=0, place=21.7), Counted(first=160, row=0, place=13.5)
 ISSUED = 0.75
 """Of the issue slots that such code reaches: conversions and multiplications to the high half go at a quarter and half
@@ -107,7 +112,7 @@ def depthwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         return [*main, *(added(output, bias, gpu) for bias in operation.inputs[2:])]
     kernels, operands = _contiguous(operation.inputs, gpu)
     weights = operands[1]
-    counted = FORWARD_UNROLLED if _is_unrolled(weights) else FORWARD
+    counted = forward_counted(weights)
     return [*kernels, _walk("conv_depthwise2d_forward", operands, output, counted, window, gpu)]
 
 
@@ -251,6 +256,17 @@ def _contiguous(operands: tuple[Operand, ...], gpu: Gpu) -> tuple[list[PricedKer
 
 def _steps(operand: Operand) -> list[int]:
     return [stride for stride, size in zip(operand.strides, operand.shape, strict=True) if size > 1]
+
+
+def forward_counted(weights: Operand) -> Counted:
+    """Instructions of torch's kernel for a window."""
+    if _is_unrolled(weights):
+        return FORWARD_UNROLLED
+    places = weights.shape[-1]
+    counted = FORWARD_ONE_LOOP if places < LOOPED or places % LOOPED == 0 else FORWARD
+    if weights.dtype != "float32":
+        return counted
+    return replace(counted, first=counted.first + FLOAT_LESS.first, place=counted.place + FLOAT_LESS.place)
 
 
 def _is_unrolled(weights: Operand) -> bool:

@@ -72,9 +72,9 @@ def filled_up(product: Implicit, image: Operand, weights: Operand, output: Opera
 def grouped_bytes(
     product: Implicit, image: Operand, weights: Operand, output: Operand, *, together: bool
 ) -> int | None:
-    """What is alive beside a convolution's tensors: a group's copies, or of all [B]; None: of other convolutions."""
+    """What is alive beside a convolution's tensors: copies of all groups [B]; None: of other convolutions."""
     if runs_apart(product, image, together=together):
-        return copies_bytes((image, weights), output, together=False) // product.groups
+        return copies_bytes((image, weights), output, together=False)
     if is_filled_up(product, image, together=together):
         copies = (
             *(_filled_images(product.groups, operand) for operand in (image, output)),
