@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import repeat
 from math import ceil, prod
 from pathlib import Path
 from struct import pack
@@ -103,29 +104,30 @@ def operation(name: str, inputs: tuple[Operand, ...], outputs: tuple[Operand, ..
 
 def convolutions() -> Iterator[Case]:
     """Depthwise ones: forward, and gradients of the input and of the weights."""
-    for batch, channels, plane, window in (
+    halves = (
         (8, 2048, (1, 2048), (1, 4)),
         (32, 1024, (1, 4096), (1, 4)),
         (1, 64, (1, 2048), (1, 8)),
         (1, 64, (1, 2048), (1, 31)),
-        (1, 16, (64, 64), (3, 11)),
-        (1, 16, (64, 64), (7, 7)),
-        (1, 16, (64, 64), (1, 1)),
-        (1, 16, (64, 64), (3, 3)),
-        (1, 16, (64, 64), (5, 5)),
-    ):
+        *((1, 16, (64, 64), window) for window in ((3, 11), (7, 7), (1, 1), (3, 3), (5, 5), (11, 1), (4, 4), (3, 8))),
+    )
+    floats = ((1, 16, (64, 64), window) for window in ((11, 1), (1, 11), (4, 4), (7, 7), (3, 8)))
+    for dtype, (batch, channels, plane, window) in (*zip(repeat("bfloat16"), halves), *zip(repeat("float32"), floats)):
         wide = tuple(size + places - 1 for size, places in zip(plane, window, strict=True))
         square = window[0] if window[0] == window[1] and window[0] in (1, 3, 5) else 0
         flat = len(plane) - 1 if plane[0] == window[0] == 1 else 0
-        source, weights = tensor(0, batch, channels, *wide), tensor(1, channels, 1, *window)
-        output = tensor(2, batch, channels, *plane)
-        seen = [tensor(x.storage, *x.shape[:2], *x.shape[2 + flat :]) if flat else x for x in (source, weights, output)]
+        shapes = ((batch, channels, *wide), (channels, 1, *window), (batch, channels, *plane))
+        source, weights, output = (tensor(number, *shape, dtype=dtype) for number, shape in enumerate(shapes))
+        seen = [
+            tensor(x.storage, *x.shape[:2], *x.shape[2 + flat :], dtype=dtype) if flat else x
+            for x in (source, weights, output)
+        ]
         sizes = (wide[1], wide[0], plane[1], plane[0], window[1], window[0], 1, 1, 0, 0, 1, 1)
         generic = f"<{square}, " if square else "_generic<"
         yield Case(
             operation=operation("convolution", tuple(seen[:2]), (seen[2],), groups=channels),
             priced="conv_depthwise2d_forward",
-            pattern=rf"conv_depthwise2d_forward_kernel{generic}c10::BFloat16",
+            pattern=rf"conv_depthwise2d_forward_kernel{generic}{CTYPES[dtype]}",
             ctas=ceil(output.elements / 1024),
             threads=(1024, 1),
             parameters=(

@@ -11,7 +11,7 @@ from ..launch.before import Before, recent
 from .families.attention import attention, attention_backward
 from .families.composed import logsumexp, loss_of_elements, loss_of_logits, recurrent_cell, sum_of_products
 from .families.convolutions.dense import convolution, convolution_backward
-from .families.convolutions.depthwise import other_kernel
+from .families.convolutions.depthwise import is_depthwise, other_kernel
 from .families.elementwise import drawn, elementwise
 from .families.foreach import OPTIMIZERS, foreach
 from .families.images.adaptive import adaptively_pooled, adaptively_pooled_backward
@@ -287,8 +287,8 @@ def _against(name: str, operation: Operation) -> str:
     if PRICES.get(name) in (matmul, grouped, convolution, convolution_backward) and dtype not in MULTIPLIED:
         return f"{operation.name} of {dtype} has no price; its bytes are a lower bound"
     turned = operation.arguments.get("transposed") and PRICES.get(name) in (convolution, convolution_backward)
-    if turned and int(operation.arguments.get("groups", 1)) > 1:
-        return "transposed convolutions in groups have no price; their bytes are a lower bound"
+    if turned and is_depthwise(operation):
+        return "transposed depthwise convolutions have no price; their bytes are a lower bound"
     kinds = ""
     if PRICES.get(name) in (convolution, convolution_backward):
         kinds = other_kernel(operation)

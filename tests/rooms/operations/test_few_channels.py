@@ -20,7 +20,7 @@ FEW = re.compile(r"conv (\w+) (nchw|nhwc) 4x(\d+)>(\d+)x(\d+) k3")
 VOLUME = re.compile(r"conv3d (\w+) (\d+)x(\d+)>(\d+)x(\d+)x(\d+)")
 BACKWARD = re.compile(r"conv_transpose (\w+) 8x(\d+)>(\d+)x(\d+) k(\d) backward")
 APART = "conv groups bf16 16x128x28 g2"
-"""cuDNN makes each of its two groups by itself, all kernels of it: 38 us, half of them predicted."""
+"""cuDNN makes each of its two groups by itself, all kernels of it: see `test_wide_groups.py`."""
 DIRECT = ("conv f32 nhwc 4x64>1x256 k3", "conv f32 nhwc 4x64>3x256 k3")
 """cuDNN takes a kernel without tensor cores, for 0.9 ms; why is not known."""
 

@@ -69,10 +69,10 @@ def test_an_unknown_operation_is_refused_with_the_least_its_bytes_take() -> None
         operation("mm", (tensor(1, 64, 64, dtype="int8"), tensor(2, 64, 64, dtype="int8")), (tensor(3, 64, 64),)),
         operation(
             "convolution",
-            (tensor(1, 1, 8, 8, 8), tensor(2, 8, 4, 3, 3)),
+            (tensor(1, 1, 8, 8, 8), tensor(2, 8, 1, 3, 3)),
             (tensor(3, 1, 8, 8, 8),),
             transposed=True,
-            groups=2,
+            groups=8,
         ),
         operation(
             "convolution",

@@ -15,6 +15,7 @@ from ..elementwise import copied
 from ..products.matmul import ALIGNMENT_BYTES, Product, multiplied
 from ..reductions import SUM, reduced
 from .depthwise import added, depthwise, depthwise_backward, is_channels_last, is_depthwise
+from .grouped import filled_up, group_by_group, grouped_bytes, is_filled_up, runs_apart
 from .implicit_product import (
     CHANNELS,
     Implicit,
@@ -30,6 +31,7 @@ from .implicit_product import (
     with_copies,
     with_padded_filters,
 )
+from .turned_weights import of_turned_weights
 
 LARGE_WINDOW = 16
 """Taps from which fewer than eight channels are left to an old kernel: 4 are not, 49 and 256 are; it reaches
@@ -97,6 +99,9 @@ def held_bytes(operation: Operation) -> int:
         return 0
     together = any(map(is_channels_last, (source, weights)))
     products = [((source, weights), result)]
+    product = _product(operation, source, weights, result)
+    if (size := grouped_bytes(product, source, weights, result, together=together)) is not None:
+        return size
     if "backward" in operation.name:
         wanted = operation.arguments.get("output_mask", (True, True, False))
         products = [((weights, result), source)] * wanted[0] + [((source, result), weights)] * wanted[1]
@@ -107,7 +112,19 @@ def _forward(
     operation: Operation, source: Operand, weights: Operand, output: Operand, gpu: Gpu, *, together: bool
 ) -> list[PricedKernel]:
     """A convolution of more than one pixel, by its weights' own numbers of channels."""
-    product = Implicit(
+    product = _product(operation, source, weights, output)
+    if runs_apart(product, source, together=together):
+        return group_by_group(product, source, weights, output, gpu, gradient=False)
+    if is_filled_up(product, source, together=together):
+        return filled_up(product, source, weights, output, gpu)
+    is_old = _is_left_to_old(weights)
+    run = at_fraction(product, FEW_CHANNELS_FRACTION, gpu) if is_old else by_narrow_tiles(product, gpu)
+    through = with_padded_filters if pads_filters(output) else with_copies
+    return through(product, run, (source, weights), output, gpu, together=together)
+
+
+def _product(operation: Operation, source: Operand, weights: Operand, output: Operand) -> Implicit:
+    return Implicit(
         groups=_groups(operation),
         rows=output.elements // output.shape[1],
         columns=weights.shape[0] // _groups(operation),
@@ -115,10 +132,6 @@ def _forward(
         taps=prod(weights.shape[2:]),
         dtype=_multiplied_as(source),
     )
-    is_old = _is_left_to_old(weights)
-    run = at_fraction(product, FEW_CHANNELS_FRACTION, gpu) if is_old else by_narrow_tiles(product, gpu)
-    through = with_padded_filters if pads_filters(output) else with_copies
-    return through(product, run, (source, weights), output, gpu, together=together)
 
 
 def _groups(operation: Operation) -> int:
@@ -162,6 +175,10 @@ def _input_gradient(
         taps=max(prod(weights.shape[2:]) / _stride(source, gradient), 1.0),
         dtype=_multiplied_as(source),
     )
+    if runs_apart(product, source, together=together):
+        return group_by_group(product, gradient, weights, output, gpu, gradient=True)
+    if is_filled_up(product, source, together=together):
+        return filled_up(product, gradient, weights, output, gpu)
     run = (by_narrow_tiles if product.groups > 1 else by_tiles)(product, gpu)
     if _stride(source, gradient) > 1:
         run = replace(run, before="Memset")
@@ -190,7 +207,10 @@ def _weights_gradient(
         run = at_fraction(product, FEW_CHANNELS_FRACTION, gpu)
     else:
         strides = _stride(source, gradient) > 1 and not operation.arguments.get("transposed")
-        run = (of_strided_weights if strides else of_weights)(product, gpu)
+        if product.dtype == "tf32" and product.groups == 1 and not strides:
+            run = of_turned_weights(product, padded_channels(weights.shape[1]), gpu)
+        else:
+            run = (of_strided_weights if strides else of_weights)(product, gpu)
     return with_copies(product, run, (source, gradient), output, gpu, together=together)
 
 

@@ -3,14 +3,14 @@
 Source: `_select_conv_backend` (ATen/native/Convolution.cpp) and ATen/native/cuda/DepthwiseConv2d.cu, torch 2.11 to
 2.13. Convolutions along one dimension are run as of two, from a contiguous copy. Instructions of torch's kernels for an
 output were counted by running torch 2.11's machine code for sm_90 through the simulator
-(docs/lab/torch_machine_code.py), and are met by 5 % forward, 12 % backward. Most are index arithmetic: divisions by
+(docs/lab/torch_machine_code.py), and are met by 4 % forward, 12 % backward. Most are index arithmetic: divisions by
 sizes that the compiler does not know.
 """
 
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from ...gpu import SERIAL, Gpu, scratch
+from ...gpu import SERIAL, Gpu, memset, scratch
 from ...operation import Operand, Operation
 from ...priced import PricedKernel
 from ..elementwise import iterate
@@ -39,6 +39,11 @@ class Counted:
 
 
 FORWARD, FORWARD_UNROLLED = Counted(first=178, row=50, place=7.4), Counted(first=128, row=0, place=12)
+FORWARD_ONE_LOOP = Counted(first=198, row=30, place=7.4)
+"""Where rows are whole LOOPED places or fewer than these: one of the two loops that others go through in each row."""
+LOOPED = 4
+FLOAT_LESS = Counted(first=-10, row=0, place=-1.3)
+"""Fewer of these in float32, which converts nothing."""
 BACKWARD, BACKWARD_UNROLLED = Counted(first=149, row=0, place=21.7), Counted(first=160, row=0, place=13.5)
 ISSUED = 0.75
 """Of the issue slots that such code reaches: conversions and multiplications to the high half go at a quarter and half
@@ -47,7 +52,23 @@ windows of 7 x 7 and 3 x 3."""
 CHANNELS_LAST = Counted(first=25, row=0, place=5)
 """Of cuDNN's `conv2d_c1_k1_nhwc_specialized`. Kind: fitted, 7 x 7 of 32 x 96 x 56 x 56 elements on one H100
 (2026-11-27); 3 x 3 it meets by 20 %, 7 x 7 of planes of 7 x 7, which wait, by 35 %."""
+CHANNELS_LAST_FLOAT = Counted(first=25, row=0, place=8.2)
+"""The same of float32: `conv2d_c1_k1_nhwc`, and of the input's gradient `dgrad2d_c1_k1_nhwc_specialized`. Kind: fitted,
+forward 5 x 5 of 96 x 240 x 28 x 28 elements on one H200 (130 us); the gradient it meets by 2 %."""
 CHANNELS_LAST_LOADS = 15
+VECTOR = 4
+"""Channels that these kernels take at a time: 96 to 768 and 240 have them, three have others. Kind: measured."""
+COMMON = Counted(first=468, row=0, place=200)
+"""Of cuDNN's `convolve_common_engine_float_NHWC`, for a pixel of one group, of which it makes dozens of filters, wanted
+or not. Kind: fitted, windows of 11 x 1 of one of three channels (164 us), and 3 x 3 of 64 channels, whose places are
+576 (907 us), on one H200; three filters of these take as long as one."""
+GROUPED_DIRECT = Counted(first=0, row=0, place=61)
+"""Of cuDNN's `conv2d_grouped_direct_kernel`. Kind: measured, a window of 1 x 11 of 8 x 3 x 502 x 502 elements on one
+H200 (121 us)."""
+WEIGHTS_LAST = 10.5
+"""Of the gradient of weights in float32, channels last, for an output and a place in the window, and WEIGHTS_LAST_S: a
+kernel after it [s]. Kind: measured, 5 x 5 of 96 x 240 x 28 x 28 elements on one H200 (148 us)."""
+WEIGHTS_LAST_S = 0.4e-6
 WEIGHTS = 36.0
 """Of the gradient of weights for an output and a place in the window. Kind: counted."""
 
@@ -67,7 +88,10 @@ def other_kernel(operation: Operation) -> str:
     if len(source.shape) not in (3, 4):
         return "depthwise in three dimensions"
     if _is_cudnn(source, weights):
-        known = not gradients and source.dtype in ("bfloat16", "float16")
+        if source.dtype == "float32":
+            known = not gradients or _has_gradients_last(operation)
+        else:
+            known = not gradients and source.dtype in ("bfloat16", "float16")
         return "" if known else "depthwise of channels-last tensors (cuDNN)"
     if source.dtype != "float16" or source.shape[1] < 32 or _is_dilated(operation):
         return ""
@@ -81,24 +105,82 @@ def depthwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Kernels of a depthwise convolution, forward; its bias is added in the same one."""
     output, window = operation.outputs[0], operation.inputs[1].shape[2:]
     if _is_cudnn(*operation.inputs[:2]):
-        issued = CHANNELS_LAST.of(window) * output.elements
-        main = gpu.kernel(
-            "conv2d_nhwc_depthwise",
-            operation.inputs[:2],
-            (output,),
-            instructions=issued,
-            chain=CHANNELS_LAST_LOADS,
-            overlap=SERIAL,
-        )
-        return [main, *(added(output, bias, gpu) for bias in operation.inputs[2:])]
+        if operation.inputs[0].dtype == "float32" and output.shape[1] % VECTOR:
+            main = _few_channels_last(*operation.inputs[:2], output, gpu)
+        else:
+            main = [_channels_last(operation.inputs[:2], output, window, gpu)]
+        return [*main, *(added(output, bias, gpu) for bias in operation.inputs[2:])]
     kernels, operands = _contiguous(operation.inputs, gpu)
     weights = operands[1]
-    counted = FORWARD_UNROLLED if _is_unrolled(weights) else FORWARD
+    counted = forward_counted(weights)
     return [*kernels, _walk("conv_depthwise2d_forward", operands, output, counted, window, gpu)]
+
+
+def _channels_last(reads: tuple[Operand, ...], output: Operand, window: tuple[int, ...], gpu: Gpu) -> PricedKernel:
+    """One forward, or of the gradient of the input."""
+    counted = CHANNELS_LAST_FLOAT if output.dtype == "float32" else CHANNELS_LAST
+    issued = counted.of(window) * output.elements
+    name = "conv2d_nhwc_depthwise"
+    return gpu.kernel(name, reads, (output,), instructions=issued, chain=CHANNELS_LAST_LOADS, overlap=SERIAL)
+
+
+def _few_channels_last(source: Operand, weights: Operand, output: Operand, gpu: Gpu) -> list[PricedKernel]:
+    """All channels in one kernel where the window is of one row, and otherwise in one of each."""
+    window, channels = weights.shape[2:], output.shape[1]
+    if window[0] == 1:
+        issued = GROUPED_DIRECT.of(window) * output.elements
+        name = "conv2d_grouped_direct"
+        return [gpu.kernel(name, (source, weights), (output,), instructions=issued, overlap=SERIAL)]
+    issued = COMMON.of(window) * output.elements / channels
+    kernels = []
+    for channel in range(channels):
+        image, made = (
+            replace(
+                operand,
+                shape=(operand.shape[0], 1, *operand.shape[2:]),
+                offset_bytes=operand.offset_bytes + channel * operand.strides[1] * operand.item_bytes,
+            )
+            for operand in (source, output)
+        )
+        name = "convolve_common_engine"
+        kernels.append(gpu.kernel(name, (image, weights), (made,), instructions=issued, overlap=SERIAL))
+    return kernels
+
+
+def _has_gradients_last(operation: Operation) -> bool:
+    """Whether gradients, channels last, are of the kind that was measured: a window at each pixel, of many channels."""
+    gradient, source = operation.inputs[:2]
+    steps = (*operation.arguments.get("stride", ()), *operation.arguments.get("dilation", ()))
+    return not source.shape[1] % VECTOR and source.shape == gradient.shape and all(step == 1 for step in steps)
+
+
+def _backward_channels_last(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Gradients in float32, channels last."""
+    gradient, source, weights = operation.inputs[:3]
+    window, outputs = weights.shape[2:], iter(operation.outputs)
+    wanted = operation.arguments.get("output_mask", (True, True, False))
+    kernels = []
+    if wanted[0]:
+        kernels.append(_channels_last((gradient, weights), next(outputs), window, gpu))
+    if wanted[1]:
+        of_weights = next(outputs)
+        issued = WEIGHTS_LAST * gradient.elements * prod(window)
+        name, reads = "conv2d_nhwc_depthwise_grad_weight", (gradient, source)
+        kernels += [
+            memset(),
+            gpu.kernel(name, reads, (of_weights,), instructions=issued, overlap=SERIAL),
+            gpu.kernel(f"{name}_post", (), (of_weights,), latency_s=WEIGHTS_LAST_S),
+        ]
+    if wanted[2]:
+        axes = tuple(axis for axis in range(len(gradient.shape)) if axis != 1)
+        kernels += reduced(gradient, (next(outputs),), axes, gpu, SUM)
+    return kernels
 
 
 def depthwise_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Gradients of the weights, the input and the bias, as far as they are wanted (`output_mask`)."""
+    if _is_cudnn(*operation.inputs[1:3]):
+        return _backward_channels_last(operation, gpu)
     kernels, (gradient, source, weights) = _contiguous(operation.inputs[:3], gpu)
     outputs = iter(operation.outputs)
     of_input, of_weights, of_bias = (
@@ -174,6 +256,17 @@ def _contiguous(operands: tuple[Operand, ...], gpu: Gpu) -> tuple[list[PricedKer
 
 def _steps(operand: Operand) -> list[int]:
     return [stride for stride, size in zip(operand.strides, operand.shape, strict=True) if size > 1]
+
+
+def forward_counted(weights: Operand) -> Counted:
+    """Instructions of torch's kernel for a window."""
+    if _is_unrolled(weights):
+        return FORWARD_UNROLLED
+    places = weights.shape[-1]
+    counted = FORWARD_ONE_LOOP if places < LOOPED or places % LOOPED == 0 else FORWARD
+    if weights.dtype != "float32":
+        return counted
+    return replace(counted, first=counted.first + FLOAT_LESS.first, place=counted.place + FLOAT_LESS.place)
 
 
 def _is_unrolled(weights: Operand) -> bool:

@@ -33,6 +33,13 @@ MERGED_BYTES = 128
 NARROW_L2_FRACTION = 0.8
 """Of L2's bandwidth, at which tiles of few channels are sent; several CTAs of an SM hide all else. Kind: fitted, 32
 groups of 8 channels and one channel of a result, 0.73 to 0.95 on one H200."""
+LOADED_AHEAD_CHANNELS = 64
+"""Channels in half precision from which one group's narrow tiles are NARROW_TILE whole and loaded by TMA, a step of
+NARROW channels at a time: all CTAs take the same filters, so L2 sends each tile's pixels, at its full bandwidth.
+NARROW_TILE_S: of each tile of an SM beside [s]. Kind: names of kernels; the time is fitted, 32 filters of 64 to 160
+channels on one H200, by 3 %."""
+NARROW_TILE: Tile = (128, 32)
+NARROW_TILE_S = 0.75e-6
 RATE_FRACTION = 0.95
 """Of the tensor peak. Kind: fitted; so are all that follow."""
 L2_FRACTION = 0.92
@@ -48,9 +55,9 @@ PREPARED_S = 2.0e-6
 """A kernel that prepares the workspace of segments [s]; 1 to 3 us, but up to 20 before gradients in NHWC."""
 SUMMED_S = 9e-6
 """Until CTAs have added up their parts of a gradient of weights [s]; SUMMED_APART_S: a kernel that does so [s], from
-SUMMED_PIXELS on: 50,176 have none, 100,352 do."""
+APART_PARTS parts on: 7 and fewer have none, 14 do, bf16 and TF32 alike (32,768 to 524,288 pixels)."""
 SUMMED_APART_S = 4.5e-6
-SUMMED_PIXELS = 1 << 16
+APART_PARTS = 8
 STRIDED_FRACTION = 0.19
 """Of the tensor peak, where an old kernel makes gradients of weights of a window that strides, and STRIDED_SUMMED_S: a
 kernel that adds up its parts [s]. Kind: measured, 96 to 192 channels."""
@@ -118,6 +125,10 @@ def by_narrow_tiles(product: Implicit, gpu: Gpu) -> Run:
     if together.columns > NARROW and merged == 1:
         return by_tiles(product, gpu)
     half = item_bytes == HALF_BYTES
+    if half and product.groups == 1 and product.channels >= LOADED_AHEAD_CHANNELS and product.columns == NARROW:
+        depth = ceil(product.channels / NARROW) * NARROW * product.taps
+        loads_s = product.rows * depth * item_bytes / gpu.device.l2_bytes_per_s
+        return Run(time_s=loads_s + _ctas(product, NARROW_TILE) / gpu.sms * NARROW_TILE_S, before="Memset")
     tall, wide = (64, 64) if half and merged > 1 else (128 if half else 256, NARROW)
     sent = _ctas(together, (tall, wide)) * (tall + wide) * _depth(together) * item_bytes
     return Run(time_s=sent / (NARROW_L2_FRACTION * gpu.device.l2_bytes_per_s))
@@ -146,7 +157,7 @@ def of_weights(product: Implicit, gpu: Gpu) -> Run:
         parts = max(gpu.sms // ctas, 1)
         waves = max(ctas * parts / gpu.sms, 1.0)
         time_s = waves * _tile_s(product, tile, product.channels * product.taps / parts, gpu)
-        is_summed_apart = parts > 1 and product.channels >= SUMMED_PIXELS
+        is_summed_apart = parts >= APART_PARTS
         run = Run(
             time_s=time_s,
             start_s=START_S + (SUMMED_S if parts > 1 and not is_summed_apart else 0.0),

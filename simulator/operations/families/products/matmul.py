@@ -82,7 +82,9 @@ on one H100."""
 RATES = {"bfloat16": "fp16", "float16": "fp16", "tf32": "tf32", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
 
 
-MULTIPLIED = frozenset(RATES) | {"float32"}
+COMPLEX, COMPLEX_PRODUCTS = "complex64", 4
+"""Numbers whose product is four of float32, without tensor cores."""
+MULTIPLIED = frozenset(RATES) | {"float32", COMPLEX}
 """Types of operands whose products have a price."""
 
 ADDED_TO = frozenset({"addmm", "_addmm_activation", "baddbmm", "addmv"})
@@ -142,6 +144,8 @@ def product_of(operation: Operation) -> Product:
     output = operation.outputs[0]
     batch, m, n, k = _sizes(operation.name, left.shape, right.shape, output.shape)
     dtype = "tf32" if left.dtype == "float32" and operation.arguments.get("tf32") else left.dtype
+    if dtype == COMPLEX:
+        dtype, k = "float32", COMPLEX_PRODUCTS * k
     matrices = (left, right, output)
     aligned = all(is_aligned(matrix) for matrix in matrices)
     pairs = not aligned and all(is_aligned(matrix, PAIR_BYTES) for matrix in matrices)

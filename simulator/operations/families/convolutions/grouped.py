@@ -1,0 +1,118 @@
+"""Convolutions in half precision whose groups have too many channels to be multiplied together.
+
+In NCHW cuDNN makes the product of each group by itself, with copies of its own in the other layout. In NHWC one kernel
+makes all of them, but its steps are whole: where channels of groups are no multiples of them, all groups are copied
+apart, filled up with zeros, and what they made is copied together again.
+"""
+
+from dataclasses import replace
+from math import prod
+
+from ...gpu import SERIAL, Gpu, memset, scratch
+from ...operation import Operand
+from ...priced import PricedKernel
+from .implicit_product import (
+    FILTERS_TURNED_S,
+    HALF_BYTES,
+    NARROW,
+    STEP_BYTES,
+    Implicit,
+    at_fraction,
+    by_tiles,
+    copies_bytes,
+    made,
+    with_copies,
+)
+
+TRANSFORMED = 265.0
+"""Instructions of cuDNN's `tensorTransformGeneric` for an element that it reads. Kind: fitted, 23 and 26 million
+elements of bf16 on one H200 (190 and 218 us)."""
+GRADIENT_FRACTION = 0.13
+"""Of the tensor peak, gradients of the input of one group (or its transposed convolution) by kernels for the GPU's
+predecessor. Kind: measured, 8 groups of 256 and 128 channels with strides of two on one H200, 24 us each."""
+
+
+def runs_apart(product: Implicit, operand: Operand, *, together: bool) -> bool:
+    """Whether each group's product is made by itself. Args: together: whether channels of a pixel are."""
+    return not together and _has_wide_groups(product, operand)
+
+
+def is_filled_up(product: Implicit, operand: Operand, *, together: bool) -> bool:
+    """Whether groups are copied apart, since their channels are no whole steps."""
+    step = STEP_BYTES // operand.item_bytes
+    return together and _has_wide_groups(product, operand) and bool(product.channels % step or product.columns % step)
+
+
+def group_by_group(
+    product: Implicit, image: Operand, weights: Operand, output: Operand, gpu: Gpu, *, gradient: bool
+) -> list[PricedKernel]:
+    """All kernels of each group. Args: gradient: whether the product is a gradient of the input."""
+    alone = replace(product, groups=1)
+    run = at_fraction(alone, GRADIENT_FRACTION, gpu) if gradient else by_tiles(alone, gpu)
+    kernels = []
+    for number in range(product.groups):
+        operands = (_part(image, 1, number, product.groups), _part(weights, 0, number, product.groups))
+        result = _part(output, 1, number, product.groups)
+        kernels += with_copies(alone, replace(run, before=""), operands, result, gpu, together=False)
+    return kernels
+
+
+def filled_up(product: Implicit, image: Operand, weights: Operand, output: Operand, gpu: Gpu) -> list[PricedKernel]:
+    """The copies before and after a product of whole steps, and the product."""
+    reads = _filled_images(product.groups, image), _filled_weights(product.groups, weights)
+    result = _filled_images(product.groups, output)
+    whole = replace(product, channels=_whole(product.channels, image), columns=_whole(product.columns, image))
+    kernels = []
+    for source, target, start_s in zip((image, weights), reads, (0.0, FILTERS_TURNED_S), strict=True):
+        kernels += [memset(target.bytes, gpu), _transformed(source, target, gpu, start_s)]
+    kernels += made(whole, by_tiles(whole, gpu), reads, result, gpu)
+    return [*kernels, _transformed(result, output, gpu)]
+
+
+def grouped_bytes(
+    product: Implicit, image: Operand, weights: Operand, output: Operand, *, together: bool
+) -> int | None:
+    """What is alive beside a convolution's tensors: copies of all groups [B]; None: of other convolutions."""
+    if runs_apart(product, image, together=together):
+        return copies_bytes((image, weights), output, together=False)
+    if is_filled_up(product, image, together=together):
+        copies = (
+            *(_filled_images(product.groups, operand) for operand in (image, output)),
+            _filled_weights(product.groups, weights),
+        )
+        return sum(copy.bytes for copy in copies)
+    return None
+
+
+def _has_wide_groups(product: Implicit, operand: Operand) -> bool:
+    return operand.item_bytes == HALF_BYTES and product.groups > 1 and min(product.columns, product.channels) > NARROW
+
+
+def _part(operand: Operand, axis: int, number: int, groups: int) -> Operand:
+    """The view of one group."""
+    size = operand.shape[axis] // groups
+    shape = (*operand.shape[:axis], size, *operand.shape[axis + 1 :])
+    offset = operand.offset_bytes + number * size * operand.strides[axis] * operand.item_bytes
+    return replace(operand, shape=shape, offset_bytes=offset)
+
+
+def _whole(channels: int, operand: Operand) -> int:
+    step = STEP_BYTES // operand.item_bytes
+    return -(-channels // step) * step
+
+
+def _filled_images(groups: int, operand: Operand) -> Operand:
+    channels = groups * _whole(operand.shape[1] // groups, operand)
+    return scratch(operand, 0, shape=(operand.shape[0], channels, *operand.shape[2:]))
+
+
+def _filled_weights(groups: int, weights: Operand) -> Operand:
+    filters = groups * _whole(weights.shape[0] // groups, weights)
+    return scratch(weights, 0, shape=(filters, _whole(weights.shape[1], weights), *weights.shape[2:]))
+
+
+def _transformed(source: Operand, target: Operand, gpu: Gpu, start_s: float = 0.0) -> PricedKernel:
+    issued = TRANSFORMED * prod(source.shape)
+    return gpu.kernel(
+        "tensorTransformGeneric", (source,), (target,), instructions=issued, start_s=start_s, overlap=SERIAL
+    )
