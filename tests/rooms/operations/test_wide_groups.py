@@ -69,7 +69,7 @@ def test_filled_up_copies_count_while_they_are_alive() -> None:
 
 
 def test_copies_of_all_groups_are_held_at_once() -> None:
-    """cuDNN asks for the whole at the beginning: 56 MB, as much as its tensors; the peak of compiled code is met by 1 kB."""
+    """cuDNN asks for the whole at the beginning: 56 MB, as much as its tensors; the peak of compiled code is met."""
     work = doubled_by_image()
     assert held_bytes(work) == sum(operand.bytes for operand in (*work.inputs, *work.outputs))
 
