@@ -21,10 +21,10 @@ OF_CUDNN = re.compile(r"tensorTransform|xmma|nchwToNhwc|nhwcToNchw|dgrad")
 def rows(data: str) -> dict[tuple[str, str], list[tuple[str, float]]]:
     """Kernels by names of cases and modes [us]."""
     with lzma.open(script().DATA / f"{data}.ndjson.xz", "rt") as lines:
-        found = [json.loads(line) for line in lines]
+        entries = [json.loads(line) for line in lines]
     return {
         (row.get("case") or row["name"], row.get("mode", "")): row.get("kernels") or row.get("cold") or []
-        for row in found
+        for row in entries
     }
 
 
