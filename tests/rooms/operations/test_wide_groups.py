@@ -21,10 +21,10 @@ OF_CUDNN = re.compile(r"tensorTransform|xmma|nchwToNhwc|nhwcToNchw|dgrad")
 def rows(data: str) -> dict[tuple[str, str], list[tuple[str, float]]]:
     """Kernels by names of cases and modes [us]."""
     with lzma.open(script().DATA / f"{data}.ndjson.xz", "rt") as lines:
-        found = [json.loads(line) for line in lines]
+        entries = [json.loads(line) for line in lines]
     return {
         (row.get("case") or row["name"], row.get("mode", "")): row.get("kernels") or row.get("cold") or []
-        for row in found
+        for row in entries
     }
 
 
@@ -69,7 +69,7 @@ def test_filled_up_copies_count_while_they_are_alive() -> None:
 
 
 def test_copies_of_all_groups_are_held_at_once() -> None:
-    """cuDNN asks for the whole at the beginning: 56 MB, as much as its tensors; compiled, the peak is met by 1 kB."""
+    """cuDNN asks for the whole at the beginning: 56 MB, as much as its tensors; the peak of compiled code is met."""
     work = doubled_by_image()
     assert held_bytes(work) == sum(operand.bytes for operand in (*work.inputs, *work.outputs))
 

@@ -23,6 +23,7 @@ from .implicit_product import (
     by_narrow_tiles,
     by_tiles,
     copies_bytes,
+    has_tma,
     made,
     of_strided_weights,
     of_weights,
@@ -207,7 +208,7 @@ def _weights_gradient(
         run = at_fraction(product, FEW_CHANNELS_FRACTION, gpu)
     else:
         strides = _stride(source, gradient) > 1 and not operation.arguments.get("transposed")
-        if product.dtype == "tf32" and product.groups == 1 and not strides:
+        if product.dtype == "tf32" and product.groups == 1 and not strides and has_tma(gpu):
             run = of_turned_weights(product, padded_channels(weights.shape[1]), gpu)
         else:
             run = (of_strided_weights if strides else of_weights)(product, gpu)

@@ -106,7 +106,7 @@ def depthwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     output, window = operation.outputs[0], operation.inputs[1].shape[2:]
     if _is_cudnn(*operation.inputs[:2]):
         if operation.inputs[0].dtype == "float32" and output.shape[1] % VECTOR:
-            main = _few_channels_last(*operation.inputs[:2], output, gpu)
+            main = _few_channels_last(operation.inputs[0], operation.inputs[1], output, gpu)
         else:
             main = [_channels_last(operation.inputs[:2], output, window, gpu)]
         return [*main, *(added(output, bias, gpu) for bias in operation.inputs[2:])]

@@ -125,7 +125,8 @@ def by_narrow_tiles(product: Implicit, gpu: Gpu) -> Run:
     if together.columns > NARROW and merged == 1:
         return by_tiles(product, gpu)
     half = item_bytes == HALF_BYTES
-    if half and product.groups == 1 and product.channels >= LOADED_AHEAD_CHANNELS and product.columns == NARROW:
+    loaded_ahead = half and product.groups == 1 and product.channels >= LOADED_AHEAD_CHANNELS
+    if loaded_ahead and product.columns == NARROW and has_tma(gpu):
         depth = ceil(product.channels / NARROW) * NARROW * product.taps
         loads_s = product.rows * depth * item_bytes / gpu.device.l2_bytes_per_s
         return Run(time_s=loads_s + _ctas(product, NARROW_TILE) / gpu.sms * NARROW_TILE_S, before="Memset")
@@ -147,6 +148,11 @@ def by_tiles(product: Implicit, gpu: Gpu) -> Run:
         runs.append(Run(time_s=waves * _tile_s(product, tile, depth, gpu), before=before))
     least = min(run.time_s for run in runs)
     return next(run for run in reversed(runs) if run.time_s <= NEARLY * least)
+
+
+def has_tma(gpu: Gpu) -> bool:
+    """Whether a GPU has kernels of the kind that an H100 has (`sm90_xmma`), or later ones."""
+    return int(gpu.device.compute_capability.split(".")[0]) >= 9
 
 
 def of_weights(product: Implicit, gpu: Gpu) -> Run:
