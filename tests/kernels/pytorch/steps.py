@@ -170,3 +170,12 @@ def hashed(model: Model, ids: Tensor) -> Tensor:
     keys = model.words(ids).float().topk(8).indices
     table = torch.empty(8 * 1024, 2, device="cuda")
     return table[(keys ^ 12345) % 1024 + torch.arange(8, device="cuda") * 1024]
+
+
+def curved() -> None:
+    """Gradients of a second derivative along a line: compiled, some are products with zeros without memory."""
+    layers = [nn.Linear(WIDTH, WIDTH, device="cuda") for _ in range(3)]
+    made = nn.Sequential(layers[0], nn.Tanh(), layers[1], nn.Tanh(), layers[2])
+    points, along = torch.randn(32, WIDTH, device="cuda"), torch.randn(32, WIDTH, device="cuda")
+    slope = lambda at: torch.func.jvp(made, (at,), (along,))[1]  # noqa: E731
+    torch.func.jvp(slope, (points,), (along,))[1].square().mean().backward()

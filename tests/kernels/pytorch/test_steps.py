@@ -167,3 +167,10 @@ def test_places_of_tables_behind_each_other_are_drawn_over_a_table() -> None:
     """Where tables begin is counted in the kernel, not read: it takes no room from what is read."""
     notes = recorded("hashed", "compiled", indices="uniform").step.notes
     assert any("drawn from 0 to 4,095" in note for note in notes), notes
+
+
+def test_zeros_without_memory_are_on_the_device() -> None:
+    """Compiled gradients of tangents multiply them."""
+    step = recorded("curved", "compiled", train=True).step
+    assert not step.ended
+    assert sum(operation.name == "zeros" or operation.name == "fill_" for operation in step.operations) >= 1
