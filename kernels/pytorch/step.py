@@ -33,6 +33,12 @@ COMPILER = "torch._inductor.compile_fx"
 """Loaded by the first call of `torch.compile`."""
 COMPILED: Mapping[Mode, Mapping[str, Any]] = {"compiled": {}, "max-autotune": {"mode": "max-autotune"}}
 """Modes in which the whole function is compiled, and what torch.compile is given."""
+SILENCED = (
+    "Accessing the data pointer of FakeTensor",
+    "The AccumulateGrad node's stream does not match",
+    "PyTorch was compiled without cuDNN/MIOpen support",
+)
+"""Beginnings of torch's warnings that are of this machine, not of the GPU."""
 
 
 class Session:
@@ -239,7 +245,7 @@ def recording(
         stack.enter_context(nullcontext() if train else torch.no_grad())
         stack.enter_context(recorder)
         stack.enter_context(warnings.catch_warnings())
-        for text in ("Accessing the data pointer of FakeTensor", "The AccumulateGrad node's stream does not match"):
+        for text in SILENCED:
             warnings.filterwarnings("ignore", message=text)
         torch.default_generator.manual_seed(0)  # drawn indices are the same each time
         yield session
