@@ -23,7 +23,9 @@ UNMEASURED = "Predictions only; on a machine with a GPU, torch and triton the sa
 def checkpoint_text(checkpoint: Checkpoint, width: int = 120, color: bool = False) -> str:
     """What `tilesight validate --checkpoint` prints; p: predicted, m: measured, where something was."""
     lines = [_title(checkpoint), f"{_sides(checkpoint)}; warm L2, kernel times with the gap between launches", ""]
-    lines += [f"{name:<58} {value}" for name, value in _answers(checkpoint)]
+    answers = _answers(checkpoint)
+    longest = max(len(name) for name, _ in answers)
+    lines += [f"{name:<{longest}} {value}" for name, value in answers]
     lines += ["", "Memory and time over length", _lengths_table(checkpoint, width, color)]
     bound = ", and what it is bound by," if any(cell.causes for cell in checkpoint.tiled_cells) else ""
     lines += ["", f"Speedup of the tiled kernel{bound} over batch and length"]

@@ -308,7 +308,7 @@ def test_the_text_answers_the_questions_without_a_gpu(predicted: Checkpoint) -> 
     for question in ("runs out of memory beyond", "Longest sequence", "Speedup at N = 1024", "Memory and time"):
         assert question in text
     longest = int(predicted.longest[STANDARD].predicted or 0)
-    assert f"runs out of memory beyond       N = {longest:,}\n" in text
+    assert f"runs out of memory beyond N = {longest:,}\n" in text
     assert "m: measured" not in text
     header = next(line for line in text.splitlines() if "naive memory" in line)
     assert header.split("  ")[-1] == "speedup"
