@@ -179,3 +179,10 @@ def curved() -> None:
     points, along = torch.randn(32, WIDTH, device="cuda"), torch.randn(32, WIDTH, device="cuda")
     slope = lambda at: torch.func.jvp(made, (at,), (along,))[1]  # noqa: E731
     torch.func.jvp(slope, (points,), (along,))[1].square().mean().backward()
+
+
+def learn() -> None:
+    """Gradients of recurrent networks of two layers in both directions: an LSTM, a GRU, a plain one."""
+    x = torch.empty(3, 2, WIDTH, device="cuda")
+    for kind in (nn.LSTM, nn.GRU, nn.RNN):
+        kind(WIDTH, 32, 2, bidirectional=True, device="cuda")(x)[0].sum().backward()

@@ -13,7 +13,6 @@ import torch
 from tilesight.kernels.pytorch.file import record_step
 from tilesight.kernels.pytorch.layers.native import encoder_layer, multi_head_attention, shaped
 from tilesight.kernels.pytorch.layers.recurrent import whole_layers
-from tilesight.kernels.pytorch.live import record_live
 
 WIDTH, HEADS, TOKENS = 32, 4, 6
 FILE = Path(__file__).with_name("steps.py")
@@ -90,18 +89,16 @@ def test_a_recurrent_layer_is_one_operation_and_a_cell_another() -> None:
     assert not made.ended
 
 
-@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
-def test_a_recurrent_layer_has_one_gradient(name: str) -> None:
-    """Of its input, its state and all weights, in both directions."""
-    layer = getattr(torch.nn, name)(32, 32, 2, bidirectional=True, device="meta")
-
-    def step(x: torch.Tensor) -> None:
-        layer(x)[0].sum().backward()
-
-    made = record_live(step, (torch.empty(3, 2, 32, device="meta"),), device=load_device("h200"), train=True).step
-    (back,) = (operation for operation in made.operations if operation.name == "_cudnn_rnn_backward")
+def test_a_recurrent_layer_has_one_gradient() -> None:
+    """Of its input, its state and all weights, of two layers in both directions: four gates, three, and one."""
+    made = record_step(f"{FILE}:learn", load_device("h200"), "h200", train=True).step
     assert not made.ended
-    assert {weight.shape for weight in layer.parameters()} <= {operand.shape for operand in back.outputs}
+    backs = [operation for operation in made.operations if operation.name == "_cudnn_rnn_backward"]
+    assert len(backs) == 3
+    for back, gates in zip(backs, (4, 3, 1), strict=True):
+        shapes = [operand.shape for operand in back.outputs]
+        weights = [(32 * gates, 64), (32 * gates, 32), (32 * gates,), (32 * gates,)]
+        assert [shapes.count(weight) for weight in weights] == [4, 4, 8, 8]
 
 
 def test_a_recurrent_layer_of_the_host_stays_there() -> None:
