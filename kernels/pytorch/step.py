@@ -22,8 +22,9 @@ from .choosing.trials import Times
 from .fused import kept_whole
 from .hooks import hide_fakes, speaking_of
 from .layers.grids import sampled_grids
-from .layers.native import shaped
+from .layers.native import SHAPES
 from .layers.recurrent import whole_layers
+from .layers.shapes import shaped
 from .recorder import DependsOnData, Recorder
 from .storages import Storages
 from .training import Training
@@ -236,7 +237,7 @@ def recording(
         session = Session(recorder, launches, training, selection, given, hook_compiler)
         stack.enter_context(attention_of((major, minor), lambda text: recorder.notes.setdefault(text)))
         stack.enter_context(kept_whole())
-        stack.enter_context(shaped())
+        stack.enter_context(shaped(SHAPES))
         stack.enter_context(whole_layers())
         stack.enter_context(sampled_grids())
         launches.hook_triton(stack)

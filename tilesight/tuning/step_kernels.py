@@ -34,9 +34,9 @@ WAITS_FOR = {
 }
 """Bottleneck of a launch -> what a row says that it waits for; all others are pipes of the SM: `instructions`."""
 NEAR = 2.0
-"""Configurations whose static time is so many times the least are not predicted: some are of millions of CTAs, or spill
-all that they gather, and take a minute. Kind: assumed; what it keeps of the fastest is in docs/choose.md.
-"""
+"""Configurations of a static time of more than so many times the least are not predicted: some are of millions of CTAs,
+or spill all that they gather, and take a minute. Kind: assumed; it keeps the fastest of 42 shapes
+(docs/lab/choice/screened.py)."""
 MATTERS = 0.05
 """Share of the bytes that a launch asks for from which on estimated ones are noted."""
 
@@ -82,13 +82,13 @@ def _chosen(
     """The configuration that a tuner chooses for each operation, a number in `step.calls`.
 
     Tuners of torch and Triton flush L2 before each run: what the step has left there makes no choice. Only those are
-    predicted whose static time may be the least.
+    predicted whose static time is at most `NEAR` times the least.
     Source: `InductorBenchmarker.benchmark_gpu`, `triton.testing.do_bench`.
     """
     tuned = {number: operation.calls for number, operation in operations.items() if len(operation.calls) > 1}
     many = list(dict.fromkeys(place for calls in tuned.values() for place in calls))
-    least_s = dict(zip(many, static_s([step.calls[place] for place in many], device, name, predicting), strict=True))
-    near = {number: _near({place: least_s[place] for place in calls}) for number, calls in tuned.items()}
+    times_s = dict(zip(many, static_s([step.calls[place] for place in many], device, name, predicting), strict=True))
+    near = {number: _near({place: times_s[place] for place in calls}) for number, calls in tuned.items()}
     looked_at = list(dict.fromkeys(place for places in near.values() if len(places) > 1 for place in places))
     made = predicted_rows([step.calls[place] for place in looked_at], device, name, predicting)
     rows = dict(zip(looked_at, made, strict=True))

@@ -30,8 +30,9 @@ def checkpoint_text(checkpoint: Checkpoint, width: int = 120, color: bool = Fals
     bound = ", and what it is bound by," if any(cell.causes for cell in checkpoint.tiled_cells) else ""
     lines += ["", f"Speedup of the tiled kernel{bound} over batch and length"]
     lines += [_map_table(checkpoint, width, color)]
-    unpredicted = _reason_lines((cell, cell.unpredicted) for cell in _all(checkpoint) if not cell.reason)
-    lost = _reason_lines((cell, cell.reason) for cell in _all(checkpoint) if cell.reason != OUT_OF_MEMORY)
+    fitting = [cell for cell in _all(checkpoint) if cell.reason != OUT_OF_MEMORY]
+    unpredicted = _reason_lines((cell, cell.unpredicted) for cell in fitting)
+    lost = _reason_lines((cell, cell.reason) for cell in fitting)
     lines += [f"Not predicted: {line}" for line in unpredicted]
     lines += [f"Not measured: {line}" for line in (*checkpoint.notes, *lost)]
     if not checkpoint.measured:

@@ -22,11 +22,12 @@ from tilesight.simulator.screening.static_time import rank_of, static_times_s
 import tilesight
 from tilesight.predicting import compiled_launches
 from tilesight.tuning.screening import USUAL, Portion
+from tilesight.tuning.step_kernels import NEAR
 
 PORTIONS = {"half": Portion(share=0.5), "a third, 16 at least": USUAL, "a quarter": Portion(share=0.25)}
 PORTIONS |= {"a tenth": Portion(share=0.1)}
-LEAST = "within twice the least"
-"""Those whose static time is at most twice the least: `tuning.step_kernels` predicts these of torch's candidates."""
+LEAST = f"within {NEAR:g} times the least"
+"""Those that `tuning.step_kernels` predicts of torch's candidates."""
 WRONG = 0.03
 """Error of an output from which on its configuration does not count."""
 
@@ -67,7 +68,7 @@ def main() -> None:
         for said, portion in PORTIONS.items():
             kept = min(us[index] for index in order[: portion.of(len(order))])
             table[CELLS[name].family][said].append(kept / min(us.values()))
-        near = min(us[index] for index in order if ranks[index][0] <= 2 * least)
+        near = min(us[index] for index in order if ranks[index][0] <= NEAR * least)
         table[CELLS[name].family][LEAST].append(near / min(us.values()))
     for family, portions in table.items():
         parts = (f"{said} {statistics.mean(of):.4f} {max(of):.3f}" for said, of in portions.items())

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..hooks import replace
+from .shapes import shaped
 
 ATEN = torch.ops.aten
 TYPES = (torch.float16, torch.float32, torch.float64)
@@ -22,9 +23,6 @@ BILINEAR = ZEROS = 0
 @contextmanager
 def sampled_grids() -> Iterator[None]:
     """Have `torch.grid_sampler` on the device choose as if there was a GPU, and cuDNN's operations have shapes."""
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("cudnn_grid_sampler", output, "Meta")
-    library.impl("cudnn_grid_sampler_backward", gradients, "Meta")
 
     def sampler(source: Tensor, grid: Tensor, mode: int, padding: int, aligned: bool) -> Tensor:
         if source.device.type != "cuda":
@@ -34,12 +32,9 @@ def sampled_grids() -> Iterator[None]:
         native = ATEN.grid_sampler_2d if source.dim() == len("NCHW") else ATEN.grid_sampler_3d
         return native(source, grid, mode, padding, aligned)
 
-    try:
-        with ExitStack() as stack:
-            original: Callable[..., Tensor] = replace(stack, "torch:grid_sampler", sampler)
-            yield
-    finally:
-        library._destroy()
+    with shaped({"cudnn_grid_sampler": output, "cudnn_grid_sampler_backward": gradients}), ExitStack() as stack:
+        original: Callable[..., Tensor] = replace(stack, "torch:grid_sampler", sampler)
+        yield
 
 
 def is_cudnns(source: Tensor) -> bool:

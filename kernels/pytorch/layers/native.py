@@ -4,8 +4,7 @@ Source: ATen/native/transformers (transformer.cpp, cuda/attention.cu, attention.
 are not nested. `nn.TransformerEncoderLayer` and `nn.MultiheadAttention` run them in inference.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -129,19 +128,6 @@ LAYERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     }
 )
 """torch's name -> the same, written out."""
-
-
-@contextmanager
-def shaped() -> Iterator[None]:
-    """Have torch know what they give without running them: a build for GPUs would run them on one."""
-    library = torch.library.Library("aten", "IMPL")
-    for name, shapes in SHAPES.items():
-        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):
-            library.impl(name, shapes, "Meta")
-    try:
-        yield
-    finally:
-        library._destroy()
 
 
 def _layer(source: Tensor, *_: Any) -> Tensor:

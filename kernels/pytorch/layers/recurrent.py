@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..hooks import replace
+from .shapes import shaped
 
 MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 """torch's function -> cuDNN's number of it (`cudnnRNNMode_t`)."""
@@ -21,15 +22,10 @@ TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 @contextmanager
 def whole_layers() -> Iterator[None]:
     """Have layers of recurrent networks on the device be one operation, `_cudnn_rnn`, and its gradient another."""
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("_cudnn_rnn_backward", gradients, "Meta")
-    try:
-        with ExitStack() as stack:
-            for name, mode in MODES.items():
-                hook(stack, name, mode)
-            yield
-    finally:
-        library._destroy()
+    with shaped({"_cudnn_rnn_backward": gradients}), ExitStack() as stack:
+        for name, mode in MODES.items():
+            hook(stack, name, mode)
+        yield
 
 
 def hook(stack: ExitStack, name: str, mode: int) -> None:

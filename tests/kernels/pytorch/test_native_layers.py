@@ -11,8 +11,9 @@ if missing_package():
 
 import torch
 from tilesight.kernels.pytorch.file import record_step
-from tilesight.kernels.pytorch.layers.native import encoder_layer, multi_head_attention, shaped
+from tilesight.kernels.pytorch.layers.native import SHAPES, encoder_layer, multi_head_attention
 from tilesight.kernels.pytorch.layers.recurrent import whole_layers
+from tilesight.kernels.pytorch.layers.shapes import shaped
 
 WIDTH, HEADS, TOKENS = 32, 4, 6
 FILE = Path(__file__).with_name("steps.py")
@@ -45,7 +46,7 @@ def test_tensors_without_data_get_the_shapes_of_torchs_native_code(more: tuple[o
     given = (*(drawn(2, TOKENS, WIDTH) for _ in "qkv"), WIDTH, HEADS)
     given += (drawn(3 * WIDTH, WIDTH), drawn(3 * WIDTH), drawn(WIDTH, WIDTH), drawn(WIDTH))
     empty = tuple(part.to("meta") if isinstance(part, torch.Tensor) else part for part in given)
-    with shaped():
+    with shaped(SHAPES):
         made = torch._native_multi_head_attention(*empty, *more)
     shapes = [part.shape for part in torch._native_multi_head_attention(*given, *more)]
     assert [part.shape for part in made] == shapes

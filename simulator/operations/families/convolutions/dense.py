@@ -69,7 +69,7 @@ def convolution_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     wanted = list(operation.arguments.get("output_mask", (True, True, False)))
     outputs = iter(operation.outputs)
     together, kernels, (gradient, source, weights) = _laid_out(operation.inputs[:3], operation.inputs[1:3], gpu)
-    is_plain = _is_plain(operation, source, weights, gradient)
+    is_plain, summed = _is_plain(operation, source, weights, gradient), gradient
     if operation.arguments.get("transposed"):
         # What was an input's gradient is a convolution now, and weights have input and result change places.
         if wanted[0]:
@@ -84,7 +84,6 @@ def convolution_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     elif wanted[1]:
         kernels += _weights_gradient(operation, gradient, source, weights, next(outputs), gpu, together=together)
     if wanted[2]:
-        summed = operation.inputs[0]
         axes = tuple(axis for axis in range(len(summed.shape)) if axis != 1)
         kernels += reduced(summed, (next(outputs),), axes, gpu, SUM)
     return kernels
@@ -99,10 +98,10 @@ def held_bytes(operation: Operation) -> int:
     if _is_plain(operation, source, weights, result):
         return 0
     together = any(map(is_channels_last, (source, weights)))
-    products = [((source, weights), result)]
-    product = _product(operation, source, weights, result)
-    if (size := grouped_bytes(product, source, weights, result, together=together)) is not None:
+    whole = _product(operation, source, weights, result)
+    if (size := grouped_bytes(whole, source, weights, result, together=together)) is not None:
         return size
+    products = [((source, weights), result)]
     if "backward" in operation.name:
         wanted = operation.arguments.get("output_mask", (True, True, False))
         products = [((weights, result), source)] * wanted[0] + [((source, result), weights)] * wanted[1]

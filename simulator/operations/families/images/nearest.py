@@ -9,9 +9,10 @@ from math import ceil, prod
 from ...gpu import Gpu
 from ...operation import Operation
 from ...priced import PricedKernel
+from ..convolutions.depthwise import is_channels_last
 from ..elementwise import contiguous, copied
 from ..movement import gathered_back, spread
-from .planes import Walk, in_order, is_channels_last, planes_of, walked
+from .planes import Walk, in_order, planes_of, walked
 
 THREADS = 512
 PLANES = 4

@@ -93,11 +93,6 @@ def in_order(*operands: Operand) -> None:
         raise ValueError("not in the order of its dimensions")
 
 
-def is_channels_last(operand: Operand) -> bool:
-    """Whether the channels of an image or volume lie together."""
-    return len(operand.shape) > 3 and operand.strides[1] == 1 and not operand.is_contiguous
-
-
 def is_narrow(operand: Operand) -> bool:
     """Whether atomics add its elements in words of twice their size."""
     return operand.item_bytes < 4

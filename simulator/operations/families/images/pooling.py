@@ -10,8 +10,9 @@ from math import prod
 from ...gpu import SERIAL, Gpu
 from ...operation import Operation
 from ...priced import PricedKernel
+from ..convolutions.depthwise import is_channels_last
 from ..elementwise import contiguous, iterate
-from .planes import in_order, is_channels_last
+from .planes import in_order
 
 WINDOW, TAP = 280.0, 32.0
 """Instructions for a window, and for each of its elements: divisions find the place. Kind: fitted, windows of 3 x 3 and

@@ -11,9 +11,10 @@ from math import ceil, prod
 from ...gpu import SERIAL, Gpu
 from ...operation import Operand, Operation
 from ...priced import PricedKernel
+from ..convolutions.depthwise import is_channels_last
 from ..elementwise import copied, iterate
 from ..movement import spread
-from .planes import NARROW_ADD, SWAP_ROUND, Walk, in_order, is_channels_last, is_narrow, planes_of, walked
+from .planes import NARROW_ADD, SWAP_ROUND, Walk, in_order, is_narrow, planes_of, walked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

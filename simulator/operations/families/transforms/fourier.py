@@ -17,6 +17,7 @@ from ...gpu import SERIAL, Gpu, scratch
 from ...operation import Operand, Operation
 from ...priced import PricedKernel
 from ..elementwise import copied, iterate
+from ..vectors.numbers import REAL
 
 LONGEST = 1 << 14
 """Points of a line that one kernel takes; LONGEST_OF_TWO: that two take, of up to 2,048 each. Kind: measured, names of
@@ -208,12 +209,10 @@ def _factors(points: int) -> tuple[int, list[int]]:
 
 def _as_real(operand: Operand) -> Operand:
     """The same bytes as real numbers."""
-    if operand.dtype not in COMPLEX_BYTES:
+    if operand.dtype not in REAL:
         return operand
-    dtype = {"complex64": "float32", "complex128": "float64", "complex32": "float16"}[operand.dtype]
-    return replace(
-        operand, dtype=dtype, shape=(*operand.shape, 2), strides=(*(2 * stride for stride in operand.strides), 1)
-    )
+    shape, strides = (*operand.shape, 2), (*(2 * stride for stride in operand.strides), 1)
+    return replace(operand, dtype=REAL[operand.dtype], shape=shape, strides=strides)
 
 
 def _complex_of(item_bytes: int) -> str:

@@ -8,7 +8,8 @@ from ...priced import PricedKernel
 from ..elementwise import iterate
 from ..issue_slots import TRANSCENDENTAL
 
-REAL = {"complex64": "float32", "complex128": "float64"}
+REAL = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+"""Type of complex numbers -> of their parts."""
 SLOPES = 139.0
 """Instructions of `rrelu_with_noise_cuda_kernel` for an element: a random number, and both results one by one. Kind:
 fitted, 64 x 32,000 elements on one H200 (2026-11-28)."""
