@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from .output import BadInput, beside
+from ..output import BadInput, beside
 
 READ = "tilesight.read"
 """What the command line says is read: option and text -> files that it may name."""
