@@ -178,7 +178,7 @@ TEXTS = {"name": True, "compute_capability": True, "product": False}
 """Keys of a device file that are no numbers, and whether they must be there."""
 SET = Provenance("set", "--set")
 """Origin of a number that a what-if has replaced."""
-DEVICE_KEYS = "`tilesight devices h200`"
+DEVICE_KEYS = "`tilesight devices h200 --all`"
 """The command that lists the keys of a device."""
 INSTRUCTIONS = ("mma", "wgmma", "tcgen05")
 _ORDERED = (

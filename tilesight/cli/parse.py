@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import typer
 
+from ..simulator.dtypes import dtype_name
 from .output import BadInput
 
 Value = TypeVar("Value")
@@ -51,6 +52,12 @@ def one_of(*allowed: str) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def dtype_of(*allowed: str) -> Callable[[str], str]:
+    """The same of element types, which torch's names name as well."""
+    word = one_of(*allowed)
+    return lambda text: word(dtype_name(text))
 
 
 def each_once(name: str, text: str, values: Sequence[Value]) -> tuple[Value, ...]:

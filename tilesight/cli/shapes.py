@@ -22,7 +22,7 @@ from .given import Given, refuse_unread
 from .groups import Group, parameter
 from .line.headings import MORE_PROBLEM, PROBLEM
 from .output import BadInput, bad_input
-from .parse import flag, mask_text, number, one_of, option, text_or_file, whole
+from .parse import dtype_of, flag, mask_text, number, one_of, option, text_or_file, whole
 
 DEFAULT_SEQLEN = 4096
 LENGTHS = {
@@ -49,6 +49,8 @@ PASS = Annotated[
 ]
 KEYS = "lengths"
 """The option of keys of each sequence; queries are then 1 where nobody says more: the step of a decode."""
+TYPES = ("dtype", "kv_dtype")
+"""The options of element types."""
 Kind = TypeVar("Kind", bound=Problem)
 
 
@@ -208,7 +210,7 @@ def _option(item: Field) -> Any:
     if isinstance(item.default, str) and not item.choices:
         return Annotated[str, option(name, text, item.metavar)]
     if isinstance(item.default, str):
-        word = one_of(*item.choices)
+        word = (dtype_of if item.name in TYPES else one_of)(*item.choices)
         # The parser meets the default, too.
         return Annotated[str, option(name, text, item.metavar, lambda typed: typed and word(typed))]
     made = option(name, text, item.metavar, whole)
