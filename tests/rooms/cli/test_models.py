@@ -113,7 +113,7 @@ def test_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (("llama-3-70b", "--tp", "3"), "--tp = 3: cannot share"),
         (("llama-3-70b", "--batch", "0"), "--batch = 0: must be an integer of 1 or more"),
         (("llama-3-70b", "--seqlen", "99999999"), "--seqlen = 99999999: must be at most"),
-        (("llama-3-8b", "--kv-dtype", "int8"), "'int8' must be one of fp8, i8"),
+        (("llama-3-8b", "--kv-dtype", "int4"), "'int4' must be one of fp8, i8"),
         (("llama-4",), "tilesight: model 'llama-4' is unknown: did you mean"),
         (("--tp", "8"), "--tp 8: changes nothing without a model"),
     ],
