@@ -49,8 +49,9 @@ class Commands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """In the order in which they were added."""
+        commands: dict[str, Any] = dict(self.commands)  # of typer's own class, which has the heading
         records = [
             (command.rich_help_panel, (name, command.get_short_help_str(formatter.width)))
-            for name, command in self.commands.items()
+            for name, command in commands.items()
         ]
         _write(formatter, records, dict.fromkeys(heading for heading, _ in records))
