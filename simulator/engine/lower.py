@@ -303,9 +303,9 @@ def _joined(*lists: tuple[Lists, int]) -> np.ndarray:
     """
     parts = [np.zeros((1, 2), dtype=np.int64)]
     base = 1
-    for one, element_bytes in lists:
-        spans = one.spans.copy()
+    for pieces_of, element_bytes in lists:
+        spans = pieces_of.spans.copy()
         spans[:, 0] += base + len(spans)
-        parts += [spans, one.pieces * np.array((1, element_bytes))]
-        base += len(one.spans) + len(one.pieces)
+        parts += [spans, pieces_of.pieces * np.array((1, element_bytes))]
+        base += len(spans) + len(pieces_of.pieces)
     return np.ascontiguousarray(np.concatenate(parts), dtype=np.int64)

@@ -27,7 +27,7 @@ TABLE = 2 * SLOTS
 APART = 8
 """Elements between the arrays of two SMs: arrays that were powers of two apart would drive each other out of the cache
 of the CPU that runs this, since SMs go on together."""
-ONE = 1 << 40
+TILE_COUNT = 1 << 40
 """One tile, added to its bytes: a sum of sizes then counts tiles in its upper bits, bytes in its lower ones."""
 USED, DUE = range(2)
 """Columns of `L1.seen`: slots taken, bytes that are due to be found."""
@@ -42,7 +42,7 @@ class L1(NamedTuple):
 
     Args:
         tags: int64 (SMs, SLOTS + APART), tiles in order of use.
-        sizes: int64 (SMs, SLOTS + APART), `ONE` plus the bytes of each; 0: an empty slot.
+        sizes: int64 (SMs, SLOTS + APART), `TILE_COUNT` plus the bytes of each; 0: an empty slot.
         sums: int64 (SMs, SLOTS / BLOCK + APART), sizes of each block.
         table: int16 (SMs, TABLE + APART), slot of a tile plus one; 0: none.
         seen: int32 (SMs, SEEN_COLUMNS).
@@ -99,7 +99,7 @@ def look_up(l1: L1, curve: np.ndarray, room: float, tag: int, size: int, sm: int
     seen, tags, sizes, sums, table = l1.seen, l1.tags[sm], l1.sizes[sm], l1.sums[sm], l1.table[sm]
     if seen[sm, USED] == SLOTS:
         seen[sm, USED] = _move_to_front(tags, sizes, sums, table)
-    newest, mine = seen[sm, USED], ONE + size
+    newest, mine = seen[sm, USED], TILE_COUNT + size
     row = _row_of(tags, sizes, table, tag, mine)
     last = table[row] - 1
     table[row], seen[sm, USED] = newest + 1, newest + 1
@@ -114,8 +114,8 @@ def look_up(l1: L1, curve: np.ndarray, room: float, tag: int, size: int, sm: int
         newer += sizes[slot]
     sizes[last] = 0
     sums[last // BLOCK] -= mine
-    total = size + (newer & (ONE - 1))
-    if store or newer // ONE >= L1_ENTRIES or total >= int(np.ceil(curve[REACH, -1] * room)):
+    total = size + (newer & (TILE_COUNT - 1))
+    if store or newer // TILE_COUNT >= L1_ENTRIES or total >= int(np.ceil(curve[REACH, -1] * room)):
         return False
     due = seen[sm, DUE] + int(hit_share(total, room, curve) * size)
     hits = due >= size
@@ -125,7 +125,7 @@ def look_up(l1: L1, curve: np.ndarray, room: float, tag: int, size: int, sm: int
 
 @inlined
 def _row_of(tags: np.ndarray, sizes: np.ndarray, table: np.ndarray, tag: int, size: int) -> int:
-    """The row of the hash table that holds a tile, or an empty one. Args: size: with `ONE`."""
+    """The row of the hash table that holds a tile, or an empty one. Args: size: with `TILE_COUNT`."""
     row = scatter(tag + size) & (TABLE - 1)
     while table[row] > 0 and (tags[table[row] - 1] != tag or sizes[table[row] - 1] != size):
         row = (row + 1) & (TABLE - 1)
