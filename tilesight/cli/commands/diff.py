@@ -18,7 +18,6 @@ from ..output import (
     Output,
     announce_compiler,
     bad_input,
-    check_outputs,
     deliver,
     say,
     text_color,
@@ -117,7 +116,6 @@ def diff(
         raise BadInput("--json and --markdown: each prints the answer; give one")
     if triton and (old_python or new_python):
         raise BadInput("--triton and --old-python, --new-python: each names environments; give one")
-    check_outputs(html=html)
     from ...diffing.diff import difference_of, new_of, stage_text
     from ...diffing.environments.found import NoEnvironment
     from ...diffing.environments.pairs import installations_of, installations_with
