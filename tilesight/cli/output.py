@@ -4,7 +4,6 @@ import codecs
 import gzip
 import os
 import re
-import secrets
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
+
+from ..simulator.display.files import beside, write_whole
 
 if TYPE_CHECKING:
     from ..simulator.prediction.timeline import Timeline
@@ -114,7 +115,7 @@ def check_outputs(**files: Path | None) -> None:
                 raise BadInput(f"--{option} {str(path)!r}: cannot be written (no permission)")
             if not os.path.exists(target) or os.path.isfile(target):
                 os.stat(os.path.dirname(target))
-                probe = _beside(target)
+                probe = beside(target)
                 probe.touch(exist_ok=False)
                 probe.unlink()
                 # The name itself may be too long; a missing file is what we hope for.
@@ -125,12 +126,8 @@ def check_outputs(**files: Path | None) -> None:
             raise BadInput(f"--{option} {str(path)!r}: cannot be written ({why})") from None
 
 
-def _beside(target: str) -> Path:
-    return Path(target).with_name(f".tilesight-{os.getpid()}-{secrets.token_hex(4)}.tmp")
-
-
 def write_file(path: Path, content: str | bytes, hint: str = "") -> None:
-    """Write a file whole or not at all, and say so; what is no ordinary file (a pipe, a terminal) is written in place.
+    """Write a file whole or not at all, and say so.
 
     Args:
         hint: what to do with it, said as well.
@@ -138,25 +135,8 @@ def write_file(path: Path, content: str | bytes, hint: str = "") -> None:
     Raises:
         OSError: it cannot be written; what was there before is still there.
     """
-    message = f"wrote {path}{f'; {hint}' if hint else ''}"
-    data = content.encode() if isinstance(content, str) else content
-    target = os.path.realpath(path)
-    if os.path.exists(target) and not os.path.isfile(target):
-        with open(target, "wb") as stream:
-            stream.write(data)
-        say(message)
-        return
-    temporary = _beside(target)
-    try:
-        with open(temporary, "xb") as stream:
-            stream.write(data)
-        if os.path.exists(target):
-            os.chmod(temporary, os.stat(target).st_mode & 0o7777)
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    say(message)
+    write_whole(path, content)
+    say(f"wrote {path}{f'; {hint}' if hint else ''}")
 
 
 def show(text: str) -> None:
