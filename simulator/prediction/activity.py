@@ -6,6 +6,7 @@ from ..device.device import Device
 from ..engine.clock import Activity
 from ..launch.program import Launch
 from ..sm.step_cost import PIPES
+from ..sm.tensor_rate import peak_flop_per_cycle
 from ..traffic import Traffic
 
 
@@ -15,7 +16,7 @@ def activity_of(traffic: Traffic, launch: Launch, clock_hz: float, device: Devic
         return Activity(0.0, 0.0, 0.0)
     time_s = traffic.cycles / clock_hz
     return Activity(
-        tensor=traffic.executed_flop / (traffic.cycles * device.sms * device.fastest_flop_per_cycle(launch.dtype)),
+        tensor=traffic.executed_flop / (traffic.cycles * device.sms * peak_flop_per_cycle(launch, device)),
         fill=traffic.smem_fill_bytes / (traffic.cycles * device.sms * device.sm_fill_bytes_per_cycle),
         hbm=(traffic.hbm_read_bytes + traffic.hbm_write_bytes) / (device.hbm_peak_bytes_per_s * time_s),
     )

@@ -5,10 +5,11 @@ In: its program, what it asks for, and its prediction. Out: the roofline's time,
 
 from dataclasses import dataclass
 
-from ..closed_form.roofline import compulsory_bytes, tensor_peak_flop_per_s
+from ..closed_form.roofline import compulsory_bytes
 from ..device.device import Device
 from ..launch.program import Launch
 from ..launch.walk import Tally
+from ..sm.tensor_rate import peak_flop_per_cycle
 from .prediction import LaunchPrediction
 
 
@@ -51,7 +52,7 @@ class Ceiling:
         flop: operations of its matrix instructions [FLOP].
         hbm_bytes_per_s: HBM, by the datasheet; l2_bytes_per_s: L2; fabric_bytes_per_s: between its partitions;
             fill_bytes_per_s: into all SMs; smem_bytes_per_s: L1 and shared memory of all SMs [B/s].
-        flop_per_s: tensor cores, with the type of the operands; 0: the launch has no matrix instructions [FLOP/s].
+        flop_per_s: tensor cores, with the types of the operands and sums; 0: no matrix instructions [FLOP/s].
         tensors: bytes by tensor, the largest traffic first.
     """
 
@@ -133,6 +134,6 @@ def ceiling_of(launch: Launch, totals: Tally, prediction: LaunchPrediction, devi
         fabric_bytes_per_s=device.fabric_bytes_per_s,
         fill_bytes_per_s=device.sm_fill_bytes_per_cycle * cycles_per_s,
         smem_bytes_per_s=device.smem_bytes_per_cycle * cycles_per_s,
-        flop_per_s=tensor_peak_flop_per_s(device, launch.dtype) if flop else 0.0,
+        flop_per_s=device.sms * peak_flop_per_cycle(launch, device) * device.tensor_boost_clock_hz if flop else 0.0,
         tensors=tuple(sorted(tensors, key=lambda tensor: -(tensor.loaded_bytes + tensor.stored_bytes))),
     )

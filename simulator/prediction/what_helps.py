@@ -28,7 +28,7 @@ MOSTLY = 0.5
 HELP = {
     "hbm": "fewer bytes: narrower types, or what it reads left in L2 or in registers by the kernel before (fuse them)",
     "l2": "larger tiles: what is loaded into an SM is used more often there",
-    "fabric": "fewer bytes between the L2 partitions: larger tiles, as half of what an SM first reads comes from the other",
+    "fabric": "fewer bytes between the L2 partitions: larger tiles, as half of what SMs read first lies in the other",
     "smem": "fewer trips through shared memory: larger tiles per warp, fewer transposes and layout changes",
     "tensor": "fewer or narrower products: it runs near the rate of the tensor cores",
     "mufu": "fewer exponentials, divisions and roots for each element",

@@ -4,8 +4,9 @@ from functools import cache
 
 import numpy as np
 
-from ..device.device import SET, Device, catalogue, load_device
+from ..device.device import Device, catalogue, load_device
 from ..device.sm_numbers import CODE, L1, architecture_of, load_sm
+from ..device.what_if import SET
 from ..launch.program import Launch
 from ..launch.walk import steps
 from ..residency.residency import Residency

@@ -152,7 +152,9 @@ def step_cost(step: Step, launch: Launch, device: Device) -> StepCost:
             # Warpgroups that find no 64 rows of their own repeat those of others.
             redundancy = max(redundancy, groups * WGMMA_ROWS / matmul.m)
             extra_issue = sm.tiles_wgmma_extra_issue_slots
-        tensor_cycles += redundancy * matmul.flop / device.tensor_flop_per_cycle(instruction, launch.dtype)
+        # What a warpgroup cannot multiply (FP64), warps do.
+        rate = device.tensor_flop_per_cycle(instruction, launch.dtype) or device.fastest_flop_per_cycle(launch.dtype)
+        tensor_cycles += redundancy * matmul.flop / rate
     arithmetic = redundancy * (work.fma_count + work.alu_count) / WARP_THREADS
     reduced_rows = work.row_reductions * max((matmul.m for matmul in work.matmuls), default=0)
     arithmetic += ROW_LANES * ROW_OPERATIONS * reduced_rows / WARP_THREADS

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from ..simulator.device.device import Device, catalogue, device_name, load_device, override
+from ..simulator.device.device import Device, catalogue, device_name, load_device
+from ..simulator.device.what_if import override
 from ..simulator.schedules.registry import DEFAULT_SCHEDULE as DEFAULT_SCHEDULE
 from .groups import Group
 from .output import BadInput

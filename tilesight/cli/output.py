@@ -6,13 +6,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ..simulator.display.files import beside, write_whole
+from ..simulator.display.files import write_whole
 
 if TYPE_CHECKING:
     from ..simulator.prediction.timeline import Timeline
@@ -89,41 +89,6 @@ def bad_input(*options: str) -> Iterator[None]:
         if named and named[1] in options:
             text = f"--{named[1].replace('_', '-')}{text[named.end() :]}"
         raise BadInput(text) from None
-
-
-def check_outputs(**files: Path | None) -> None:
-    """See that every output file can be written, before any work is done.
-
-    Args:
-        files: option name without dashes -> file, or None where the user asked for none.
-
-    Raises:
-        BadInput: a folder does not exist, a file cannot be written, or two options name one file.
-    """
-    seen: dict[str, str] = {}
-    for option, path in files.items():
-        if path is None:
-            continue
-        try:
-            target = os.path.realpath(path)
-            if target in seen:
-                raise BadInput(f"--{option} {str(path)!r}: is the file of --{seen[target]} already; name two files")
-            seen[target] = option
-            if os.path.isdir(target):
-                raise BadInput(f"--{option} {str(path)!r}: is a folder; name a file")
-            if os.path.exists(target) and not os.access(target, os.W_OK):
-                raise BadInput(f"--{option} {str(path)!r}: cannot be written (no permission)")
-            if not os.path.exists(target) or os.path.isfile(target):
-                os.stat(os.path.dirname(target))
-                probe = beside(target)
-                probe.touch(exist_ok=False)
-                probe.unlink()
-                # The name itself may be too long; a missing file is what we hope for.
-                with suppress(FileNotFoundError):
-                    os.stat(target)
-        except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise BadInput(f"--{option} {str(path)!r}: cannot be written ({why})") from None
 
 
 def write_file(path: Path, content: str | bytes, hint: str = "") -> None:

@@ -78,7 +78,9 @@ def draw_memory(ax: Any, tips: Tips, row: KernelRow) -> None:
     top = sum(heights) + 3 * GAP
     bottoms = [top - sum(heights[: place + 1]) - place * GAP for place in range(4)]
     for bottom, height, (head, text) in zip(bottoms, heights, _memories(launch, ceiling), strict=True):
-        box = FancyBboxPatch((0.1, bottom + 0.1), 9.8, height - 0.2, boxstyle="round,pad=0.1", fc=EMPTY, ec=EDGE, lw=0.8)
+        box = FancyBboxPatch(
+            (0.1, bottom + 0.1), 9.8, height - 0.2, boxstyle="round,pad=0.1", fc=EMPTY, ec=EDGE, lw=0.8
+        )
         ax.add_patch(box)
         ax.text(0.3, bottom + height - BOX / 2, head, va="center", fontweight="bold")
         ax.text(9.7, bottom + height - BOX / 2, text, va="center", ha="right", fontsize=9)

@@ -81,6 +81,7 @@ class Walk:
         if before:
             self._threads.shared, self._threads.descriptors = before._threads.shared, before._threads.descriptors
         self._iteration: Iteration = ()
+        self._doubts = tracer.doubts
         self._held: list[_Held] | None = None
         self._ctas = max(len(array) for array, _ in special.values())
         every = {place for block in code_slice.places for place in block}
@@ -164,9 +165,13 @@ class Walk:
                 first = dict(self._threads.registers)
                 self.along(body, (*iteration, number))
             self._extrapolate(first, trips - tail - 1)
-            for left in range(tail, 0, -1):
-                self._begin(header, entering & _column(trips >= left))
-                self.along(bodies[count - left], (*iteration, -left))
+            self._doubts.extrapolated = True
+            try:
+                for left in range(tail, 0, -1):
+                    self._begin(header, entering & _column(trips >= left))
+                    self.along(bodies[count - left], (*iteration, -left))
+            finally:
+                self._doubts.extrapolated = False
         # Threads that have not ended in the loop leave it.
         self._arriving.clear()
         self._entering = entering & ~self._ended

@@ -224,6 +224,12 @@ def test_devices_lists_the_catalogue_and_shows_one(capsys: pytest.CaptureFixture
         ("simulate --head-dim 63", "--head-dim = 63: must be a multiple of 8"),
         ("simulate --heads 32 --kv-heads 5", "--kv-heads = 5: must divide heads = 32"),
         ("simulate --dtype int8", "'--dtype': 'int8' must be one of fp32, fp16"),
+        (
+            "simulate --schedule flash_decode --lengths 1x1000000000",
+            "--lengths: names 1000000000 sequences: must be at",
+        ),
+        ("simulate --schedule flash_decode --lengths uniform:1-2x9999999", "--lengths: names 9999999 sequences: must"),
+        ("simulate --mask documents:8x99999999", "lengths: names 99999999 sequences: must be at most 1048576"),
         ("simulate --dropout 1.5", "--dropout = 1.5: must be a probability"),
         ("simulate --batch few", "'--batch': 'few' is no whole number"),
         ("simulate --block-m 100", "--block-m = 100: must be a power of two"),

@@ -123,6 +123,35 @@ def test_lower_precision_is_twice_as_fast(name: str) -> None:
         assert device.tensor_flop_per_cycle(instruction, "bf16") == fp16
 
 
+TENSOR_RATES = {
+    "a100-sxm-80gb": {"int8": 624e12, "fp64": 19.5e12},
+    "a40": {"int8": 299.3e12, "fp64": 0.585e12},
+    "h100-sxm": {"fp8": 1978.9e12, "int8": 1978.9e12, "fp64": 61.9e12},
+    "h100-pcie": {"fp8": 1513e12, "int8": 1513e12, "fp64": 47.3e12},
+    "h200": {"fp8": 1979e12, "int8": 1979e12, "fp64": 61.9e12},
+    "b200": {"fp8": 4.5e15, "int8": 4.5e15, "mxfp4": 9e15, "fp64": 34.8e12},
+    "l40s": {"fp8": 733e12, "int8": 733e12, "fp64": 1.43e12},
+    "rtx-4090": {"fp16_acc16": 330.3e12, "fp8": 330.3e12, "fp8_acc16": 660.6e12, "int8": 660.6e12, "fp64": 1.29e12},
+    "rtx-5090": {"fp16_acc16": 419e12, "fp8": 419e12, "fp8_acc16": 838e12, "int8": 838e12, "mxfp4": 1676e12},
+}
+"""Dense rates that the vendor prints, of the clock of `DATASHEETS`; FP64 of Hopper and B200, which the vendor computes
+with a faster clock, brought to that."""
+
+
+@pytest.mark.parametrize("name", TENSOR_RATES)
+def test_rates_by_type_of_operands_and_sums_agree_with_the_datasheet(name: str) -> None:
+    """Of the fastest instruction of each type, within 3 %."""
+    device, clock_hz = load_device(name), DATASHEETS[name][1]
+    for kind, flop_per_s in TENSOR_RATES[name].items():
+        assert device.fastest_of_kind(kind) * device.sms * clock_hz == pytest.approx(flop_per_s, rel=0.03), kind
+
+
+@pytest.mark.parametrize(("name", "kind"), [("a100-sxm-80gb", "fp8"), ("h200", "mxfp4"), ("l40s", "mxfp4")])
+def test_what_a_device_lacks_has_no_rate(name: str, kind: str) -> None:
+    """A rate of 0 is refused in words, and no other type's is taken for it."""
+    assert load_device(name).fastest_of_kind(kind) == 0.0
+
+
 @pytest.mark.parametrize("name", DATASHEETS)
 def test_instruction_classes_follow_the_compute_capability(name: str) -> None:
     """Every GPU has mma.sync; wgmma is Hopper's alone, tcgen05 the data-centre Blackwell's alone."""

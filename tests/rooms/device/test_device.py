@@ -13,10 +13,10 @@ from tilesight.simulator.device.device import (
     device_of_product,
     load_device,
     number_fields,
-    override,
     parse_device,
 )
 from tilesight.simulator.device.numbers import Provenance
+from tilesight.simulator.device.what_if import override
 
 
 def text_of(name: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tilesight.simulator.device import device as device_room
-from tilesight.simulator.device.device import catalogue, load_device, override, parse_device
+from tilesight.simulator.device.device import catalogue, load_device, parse_device
 from tilesight.simulator.device.numbers import KINDS, Provenance
 from tilesight.simulator.device.sm_numbers import (
     architecture_of,
@@ -15,6 +15,7 @@ from tilesight.simulator.device.sm_numbers import (
     parse_sm,
     sm_fields,
 )
+from tilesight.simulator.device.what_if import override
 
 FOLDER = resources.files(device_room.__package__)
 SM_90 = (FOLDER / "sm" / "sm_90.toml").read_text("utf-8")

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 from support.made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
-from tilesight.simulator.device.device import Device, load_device, override, with_number
+from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.device.numbers import Provenance
+from tilesight.simulator.device.what_if import override, with_number
 from tilesight.simulator.launch.program import Code, Launch
 from tilesight.simulator.launch.walk import steps
 from tilesight.simulator.prediction.notes import cost_notes

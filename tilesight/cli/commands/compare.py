@@ -21,7 +21,6 @@ from ..output import (
     Output,
     announce_compiler,
     bad_input,
-    check_outputs,
     deliver,
     progress,
     text_color,
@@ -57,7 +56,6 @@ def compare(
     Each schedule runs in its fastest configuration, found by trying all at one short length and the best of them at
     each; options that you give are fixed.
     """
-    check_outputs(csv=csv, plot=plot)
     lengths, devices = _lengths(seqlens), machine.build()
     one_device(devices, plot=plot)
     parts = problem.passes(schedule or ["all"])

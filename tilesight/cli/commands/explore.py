@@ -30,7 +30,6 @@ from ..output import (
     Output,
     announce_compiler,
     bad_input,
-    check_outputs,
     deliver,
     progress,
     text_color,
@@ -87,7 +86,6 @@ def explore(
     Block sizes, warps, stages and orders that you give are fixed; a comma list tries each of its values.
     Repeat --device to compare devices.
     """
-    check_outputs(csv=csv, html=html, plot=plot)
     parts, devices = problem.passes(schedule), machine.build()
     one_device(devices, html=html, plot=plot)
     if len(parts) > 1:

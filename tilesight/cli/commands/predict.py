@@ -14,7 +14,6 @@ from ..output import (
     BadInput,
     Failed,
     Output,
-    check_outputs,
     deliver,
     one_line,
     say,
@@ -67,7 +66,6 @@ def predict(
     The function runs in a process of its own and its launches are recorded, not run: tensors with device="meta" or
     "cuda" need no data; values that decide addresses are read from tensors on the CPU. Repeat --device to compare.
     """
-    check_outputs(csv=csv, html=html, trace=trace, save=save)
     devices = devices_given(device, set_)
     one_device(devices, trace=trace, save=save, baseline=baseline)
     if repredict and not baseline:

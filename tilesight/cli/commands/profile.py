@@ -20,7 +20,6 @@ from ..output import (
     Output,
     announce_compiler,
     bad_input,
-    check_outputs,
     deliver,
     one_line,
     progress,
@@ -119,7 +118,6 @@ def profile(
     that torch.compile makes, is recorded and priced. Repeat --device for a table of GPUs; --by has each show
     its kernels, too.
     """
-    check_outputs(csv=csv, trace=trace)
     devices = devices_given(device, set_)
     one_device(devices, trace=trace)
     modes = _modes(eager, compile_, compare, mode)

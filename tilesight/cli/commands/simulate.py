@@ -15,7 +15,7 @@ from ..groups import spread
 from ..limit import SimulationLimit, limited_answer
 from ..model.options import ModelOptions
 from ..options import Compiled, Cost, MachineOptions, OneSchedule, Registers, SmemBytes
-from ..output import BadInput, Output, announce_compiler, bad_input, check_outputs, deliver, say, trace_output
+from ..output import BadInput, Output, announce_compiler, bad_input, deliver, say, trace_output
 from ..parse import flag, one_of, option
 from ..shapes import BOTH, ProblemOptions, refuse_unread_shape
 
@@ -53,7 +53,6 @@ def simulate(
     ] = None,
 ) -> None:
     """Predict one configuration: time, bottleneck, and bytes at every level of memory."""
-    check_outputs(trace=trace)
     parts = problem.passes([schedule] if schedule else None)
     typed, (name, device) = typed_options(context), machine.build()
     given = resources_given(registers, smem_bytes)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...simulator.device.device import catalogue
+from ..files import spare
 from ..given import given, made
 from ..groups import spread
 from ..kernels import TARGET, Sweep, swept, users_code
@@ -21,7 +22,6 @@ from ..output import (
     Failed,
     Output,
     announce_compiler,
-    check_outputs,
     deliver,
     progress,
     say,
@@ -30,7 +30,7 @@ from ..output import (
     write_file,
 )
 from ..parse import flag, one_of, option, read_option
-from ..tuning.deliver import deliver_layer
+from ..tuning.deliver import deliver_layer, layer_file
 from ..tuning.layers import FORMATS as ENGINES
 from ..tuning.layers import LayerOptions
 
@@ -105,7 +105,6 @@ def tune(
     Configurations are those of @triton.autotune, and those that --space and --sweep add, of kernels that are not
     autotuned as well. With --shapes the function takes arguments, and is called once for each line.
     """
-    check_outputs(csv=csv, html=html)
     if top < 1:
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
     if format in FILED and to is None:
@@ -141,9 +140,11 @@ def tune(
         seconds = time_limit or USERS_CODE_S
         question = layer.question(format, target or "", name, _space(space, sweep), tuple(set_ or ()), seconds)
         question = replace(question, portion=portion or question.portion)
+        folder, file = to or Path(), layer_file(question, name)
+        spare(context, "--to", folder / file)
         with _one_line(), _executor(elsewhere) as executor, progress("launches") as tick:
             answer = tune_layer(question, wanted, partial(predict_all, **how, executor=executor, progress=tick))
-        deliver_layer(question, answer, name, to or Path(), json, csv)
+        deliver_layer(question, answer, folder, file, json, csv)
         return
     assert target
     asked = Asked(
@@ -214,6 +215,7 @@ def _deliver(
                 "--format triton-cache: no kernel has an autotuner that keeps its timings (a key, no pre_hook)"
             )
         for path, text in files.items():
+            spare(context, "--to", to / path)
             (to / path).parent.mkdir(parents=True, exist_ok=True)
             write_file(to / path, text, "TRITON_CACHE_AUTOTUNING=1 reads it, with the folder as TRITON_CACHE_DIR")
 
