@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from ...kernels.compile.call import KernelCall
     from ...kernels.configurations.space import Space
+    from ...simulator.device.device import Device
     from ...simulator.prediction.kernel_row import KernelRow
     from ...simulator.screening.static_time import StaticWork
     from ...simulator.store.store import Store
@@ -176,7 +177,7 @@ def tune(
             screening = Screening(screen=screened, device=gpu, portion=portion or USUAL)
             tuning = tune_recorded(target, recorded, name, predicted, screening)
     tuning = replace(tuning, notes=(*set_notes(set_), *tuning.notes))
-    _deliver(context, tuning, top, format, to, json, csv, html)
+    _deliver(context, tuning, gpu, top, format, to, json, csv, html)
     if not tuning.complete or any(function.ended for function in recorded):
         raise typer.Exit(1)
 
@@ -184,6 +185,7 @@ def tune(
 def _deliver(
     context: typer.Context,
     tuning: "Tuning",
+    gpu: "Device",
     top: int,
     form: str | None,
     to: Path | None,
@@ -214,6 +216,11 @@ def _deliver(
             raise Failed(
                 "--format triton-cache: no kernel has an autotuner that keeps its timings (a key, no pre_hook)"
             )
+        sm = gpu.compute_capability.replace(".", "")
+        say(
+            f"--format triton-cache: Triton reads these files on every GPU of sm_{sm}, whichever of them they are "
+            f"predicted for: here {tuning.device}"
+        )
         for path, text in files.items():
             spare(context, "--to", to / path)
             (to / path).parent.mkdir(parents=True, exist_ok=True)
