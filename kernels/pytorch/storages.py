@@ -90,10 +90,10 @@ class Storages:
         """
         number, size = self.number(tensor), tensor.untyped_storage().nbytes()
         whole = elements * tensor.element_size() == size
-        if number not in self._values and (whole or (number >= self._first_made and not self.origin(tensor))):
-            if size <= MOST_VALUES * tensor.element_size():
-                with outside():
-                    self._values[number] = torch.zeros(size, dtype=torch.uint8).untyped_storage()
+        may = whole or (number >= self._first_made and not self.origin(tensor))
+        if may and number not in self._values and size <= MOST_VALUES * tensor.element_size():
+            with outside():
+                self._values[number] = torch.zeros(size, dtype=torch.uint8).untyped_storage()
         return self.values(tensor)
 
     def keep(self, tensor: torch.Tensor, values: torch.Tensor) -> None:
