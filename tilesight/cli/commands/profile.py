@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -268,6 +269,6 @@ def _profile(
     with stages() as tell, users_code():
         tell(f"{target}: step")
         recorded = profiling.recorded(step, device, name, asked, how)
-    announce_compiler()
     with progress("kernels") as tick, bad_input():
-        return profiling.profiled(recorded, device, name, asked, replace(how, progress=tick), subject=target)
+        how = replace(how, progress=tick, before=cache(announce_compiler))
+        return profiling.profiled(recorded, device, name, asked, how, subject=target)
