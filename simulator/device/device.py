@@ -204,7 +204,7 @@ SAME_RATE = {"fp16_acc16": "fp16", "fp8_acc16": "fp8", "mxfp8": "fp8"}
 """Kind of matmul -> the one whose rate it has where a device file says nothing of it."""
 TEXTS = {"name": True, "compute_capability": True, "product": False}
 """Keys of a device file that are no numbers, and whether they must be there."""
-DEVICE_KEYS = "`tilesight devices h200`"
+DEVICE_KEYS = "`tilesight devices h200 --all`"
 """The command that lists the keys of a device."""
 INSTRUCTIONS = ("mma", "wgmma", "tcgen05")
 _ORDERED = (

@@ -175,6 +175,7 @@ def explore(
     progress: Progress | None = None,
     time_limit_s: float = inf,
     each_limit_s: float = inf,
+    with_baseline: bool = True,
     **fixed: int | str | Sequence[int | str],
 ) -> Exploration:
     """Simulate a configuration space and rank it.
@@ -192,6 +193,7 @@ def explore(
             they take longer, those that are best at a short length come first, and those for which no time is left
             are left out [s].
         each_limit_s: that one may take of a core [s].
+        with_baseline: whether naive attention is predicted, too, to hold the others against.
         fixed: options of the configuration with the value, or values, to look at, e.g. `block_m=(64, 128)`.
 
     Raises:
@@ -211,7 +213,8 @@ def explore(
     together_s = time_limit_s * (workers or cores())
     # The baseline is in its own configuration whatever else is given.
     plain = Settings(l2=l2, overhead=overhead, cost=cost, limit_s=each_limit_s, until_s=process_s() + together_s)
-    against = baselines(problem, schedules_named(schedule, type(problem))[0], gpu, plain, workers)
+    like = schedules_named(schedule, type(problem))[0]
+    against = baselines(problem, like, gpu, plain, workers) if with_baseline else []
     if resources_of:
         both = with_resources([*against, *trials], resources_of)
         against, trials = both[: len(against)], both[len(against) :]

@@ -166,7 +166,7 @@ def test_override_sets_numbers_and_says_so() -> None:
     ("setting", "expected"),
     [
         ("l2_byte=1", "--set 'l2_byte=1': key 'l2_byte' is unknown: did you mean l2_bytes, "),
-        ("name=x", "--set 'name=x': key 'name' is unknown; `tilesight devices h200` lists all"),
+        ("name=x", "--set 'name=x': key 'name' is unknown; `tilesight devices h200 --all` lists all"),
         ("l2_bytes", "--set 'l2_bytes': must be key=value"),
         ("l2_bytes=large", "--set l2_bytes: 'large' is no number such as 62914560, 60MiB"),
         ("l2_bytes=60 apples", "--set l2_bytes: '60 apples' is no number"),

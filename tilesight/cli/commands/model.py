@@ -13,7 +13,7 @@ from ..limit import ALL_LIMIT_S, limit_of_all
 from ..model.options import model_given
 from ..options import MachinesOptions, Workers, workers_given
 from ..output import bad_input, show, text_color, text_width
-from ..parse import flag, number, one_of, option
+from ..parse import dtype_of, flag, number, option
 
 
 def _names(incomplete: str) -> list[str]:
@@ -39,7 +39,7 @@ def model(
             "--kv-dtype",
             "Element type of the KV cache.  [default: the model's]",
             "|".join(KV_DTYPES),
-            lambda typed: typed and one_of(*KV_DTYPES)(typed),  # it meets the default, too
+            lambda typed: typed and dtype_of(*KV_DTYPES)(typed),  # it meets the default, too
         ),
     ] = "",
     machine: MachinesOptions,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...simulator.device.device import catalogue
-from ..files import spare
 from ..given import given, made
 from ..groups import spread
 from ..kernels import TARGET, Sweep, swept, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
+from ..line.files import spare
 from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, device_given, set_notes, workers_given
 from ..output import (
     BadInput,
