@@ -86,8 +86,8 @@ def source_times(launch: Launch, costs: Sequence[CompiledCost]) -> tuple[SourceT
         SourceTime(
             file=file,
             number=number,
-            time_fraction=part.warp_cycles / total,
-            awaited_fraction=part.others_wait_cycles / total,
+            time_fraction=float(part.warp_cycles / total),
+            awaited_fraction=float(part.others_wait_cycles / total),
             reason=max(part.cycles_by_reason, key=part.cycles_by_reason.__getitem__),
         )
         for (file, number), part in whole.by(lambda line: line.source).items()

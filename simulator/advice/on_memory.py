@@ -153,8 +153,10 @@ def _packed(shares: Mapping[str, float]) -> LaunchChange:
 
     def packed(tile: Tile) -> Tile:
         share = shares.get(tile.tensor)
-        if share is None or tile.lists is not None:
+        if share is None:
             return tile
+        if tile.lists is not None:
+            return replace(tile, lists=tile.lists.shortened(share))
         cols = max(SECTOR_BYTES, round(tile.cols * share / SECTOR_BYTES) * SECTOR_BYTES)
         return replace(tile, cols=cols, rows=max(1, round(tile.rows * share * tile.cols / cols)))
 
