@@ -126,6 +126,22 @@ class KernelRow:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTime:
+    """A line of source, and where the time of all warps goes.
+
+    Args:
+        file, number: of the line; time_fraction: of the time, spent at it; awaited_fraction: waited for its results
+            elsewhere; reason: what warps do there most, one of `explanation.REASONS`.
+    """
+
+    file: str
+    number: int
+    time_fraction: float
+    awaited_fraction: float
+    reason: str
+
+
 def times_of(rows: Sequence[KernelRow]) -> dict[str, tuple[float, float]]:
     """How time is measured -> time of all rows that were predicted [s], and their mean clock [Hz].
 

@@ -14,7 +14,7 @@ from ..display.files import kept, page_made, written_by
 from ..display.frames import frame
 from ..display.render import table, wrapped
 from ..traffic import Traffic
-from .kernel_row import KernelRow, times_of, traffic_dict
+from .kernel_row import KernelRow, SourceTime, times_of, traffic_dict
 from .kernel_table import bytes_line, configuration_columns, grid_text, launch_columns, tensors_text
 from .timing import EVENTS_S, TIMINGS, one_of_timings, timing_text
 from .torch_operation import TorchOperation, torch_note
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "tilesight.predict/1"
 WIDTH = 120
+MOST_DOMINANT, LEAST_DOMINANT = 3, 0.05
+"""Launches that have pictures, those that take longest, and the share of the time from which on they do."""
 MATTERS = 0.05
 """Share of the bytes that are asked for from which on estimated ones are named first."""
 
@@ -40,6 +42,7 @@ class KernelsPrediction:
         ended: what the code that launches raised after the last of them, in one line; empty: it ran to its end.
         timing: how time is measured, one of `TIMINGS`; every_time: where that is not `single`, as `times`.
         helps: what would make the longest launch faster, what brings most first; empty: nobody has simulated it.
+        sources: of the dominant launches, by number of their row: time at each line of source, where that is known.
     """
 
     device: str
@@ -52,6 +55,7 @@ class KernelsPrediction:
     timing: str = "single"
     every_time: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     helps: tuple[Advice, ...] = ()
+    sources: tuple[tuple[int, tuple[SourceTime, ...]], ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -96,6 +100,13 @@ class KernelsPrediction:
     def longest(self) -> KernelRow:
         """The launch that takes longest; the first of equals."""
         return max(self.rows, key=lambda row: row.traffic.time_s)
+
+    @property
+    def dominant(self) -> list[int]:
+        """Numbers of the launches that have pictures and lines of source, the longest first."""
+        shares = {place: row.traffic.time_s / self.total.time_s for place, row in enumerate(self.rows) if row.ceiling}
+        longest = sorted(shares, key=lambda place: -shares[place])
+        return [place for place in longest[:MOST_DOMINANT] if shares[place] >= LEAST_DOMINANT]
 
     def to_html(self, file: str | PathLike[str] | None = None) -> str:
         """The report of `predict --html`. Args: file: to write it to. Raises: OSError: it cannot be written."""

@@ -171,7 +171,7 @@ def _global_smem_fraction(
         if seen.flow.instructions[place].family in PLAIN_GLOBAL | ATOMICS
     )
     whole = sum(figures[PIPES.index("smem")] * seen.executed[name] for name, figures in by_step.items())
-    return min(1.0, taken / whole) if whole > 0.0 else 0.0
+    return float(min(1.0, taken / whole)) if whole > 0.0 else 0.0
 
 
 def class_costs(
