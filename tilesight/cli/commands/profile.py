@@ -15,7 +15,7 @@ from ..kernels import Partial, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
 from ..line.headings import MODE, MODEL
 from ..model.buckets import bucket_sizes
-from ..options import Devices, Settings, Workers, devices_given, one_device, set_notes, workers_given
+from ..options import Devices, Settings, Workers, device_notes, devices_given, one_device, workers_given
 from ..output import (
     BadInput,
     Failed,
@@ -196,7 +196,7 @@ def profile(
             outcomes[name] = one_line(str(error))
             say(f"{name}: {error}")
             continue
-        profiles = [replace(made, notes=(*set_notes(set_), *made.notes)) for made in profiles]
+        profiles = [replace(made, notes=(*device_notes(name, gpu, set_), *made.notes)) for made in profiles]
         outcomes[name] = profiles
         if not json:
             heads = [short_text(made, text_width()) for made in profiles]
