@@ -41,5 +41,9 @@ _EVERY = (
 )
 DTYPES: Mapping[str, Dtype] = MappingProxyType({dtype.name: dtype for dtype in _EVERY})
 """All element types by name."""
+TORCH_NAMES: Mapping[str, str] = MappingProxyType(
+    {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8", "int8": "i8", "int32": "i32"}
+)
+"""What torch calls them."""
 OPERANDS = tuple(dtype.name for dtype in _EVERY if dtype.tensor_rate)
 """Names of those that tensor cores multiply."""

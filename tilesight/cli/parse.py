@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import typer
 
+from ..simulator.dtypes import TORCH_NAMES
 from .output import BadInput
 
 Value = TypeVar("Value")
@@ -43,9 +44,11 @@ def read_option(name: str, file: Path, read: Callable[[Path], Value]) -> Value:
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:
-    """One of a few words, for typer."""
+    """One of a few words, for typer; data types by torch's names, too."""
 
     def parse(text: str) -> str:
+        if (ours := TORCH_NAMES.get(text.removeprefix("torch."))) in allowed:
+            return str(ours)
         if text not in allowed:
             raise typer.BadParameter(f"{text!r} must be one of {', '.join(allowed)}")
         return text

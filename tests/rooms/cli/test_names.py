@@ -1,10 +1,12 @@
 """Names that nothing has: what is said of them, and what shells complete."""
 
 import pytest
+import typer
 from tilesight.simulator.device.device import catalogue, device_name, load_device
 from tilesight.simulator.names import unknown
 
 from tilesight.cli.main import main
+from tilesight.cli.parse import one_of
 
 
 @pytest.mark.parametrize(("alias", "name"), [("h100", "h100-sxm"), ("a100", "a100-sxm-80gb"), ("H200", "h200")])
@@ -12,6 +14,17 @@ def test_a_short_name_of_a_device_is_that_device(alias: str, name: str) -> None:
     """In any case of letters."""
     assert device_name(alias) == name
     assert load_device(alias) == load_device(name)
+
+
+@pytest.mark.parametrize(
+    ("torchs", "ours"), [("float16", "fp16"), ("torch.bfloat16", "bf16"), ("float8_e4m3fn", "fp8")]
+)
+def test_a_data_type_may_be_named_as_torch_does(torchs: str, ours: str) -> None:
+    """Where that type is allowed; another name stays wrong."""
+    parse = one_of("fp16", "bf16", "fp8")
+    assert parse(torchs) == parse(ours) == ours
+    with pytest.raises(typer.BadParameter, match="'float32' must be one of fp16, bf16, fp8"):
+        parse("float32")
 
 
 def test_a_near_name_is_asked_for() -> None:
