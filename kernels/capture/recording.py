@@ -18,11 +18,13 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime.autotuner import Autotuner, Config, Heuristics
 from triton.runtime.jit import JITFunction
 
 from ...simulator.device.device import Device, load_device
+from ...simulator.emulator.storage import MOST_VALUES_BYTES
 from ...simulator.limits import MAX_GRID, MAX_GRID_AXES
 from ..configurations.points import points_of, text_of
 from ..configurations.space import OPTIONS, Space, Values
@@ -254,16 +256,17 @@ class Recorder:
             strides=strides,
             dtype=tensor.dtype,
             values=self._snapshot(tensor.detach()) if has_values else None,
+            fill=known.fill_of(tensor) if known else b"",
             origin=known.origin(tensor) if known and not has_values else "",
         )
 
     def _snapshot(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor that code may write to later, as it is now, where its values may decide something."""
-        if self.mode is None or tensor.dtype not in WHOLE:
-            return tensor
         storage = tensor.untyped_storage()
+        if self.mode is None or tensor.dtype not in WHOLE or storage.nbytes() > MOST_VALUES_BYTES:
+            return tensor
         key = (storage._cdata, -1 if tensor.is_inference() else tensor._version)
-        with self.mode.operations.paused():
+        with torch._C.DisableTorchFunction(), _disable_current_modes():  # a copy of bytes, whatever is recorded
             if key not in self._snapshots or tensor.is_inference():
                 self._snapshots[key] = storage.clone()
             kept = torch.empty(0, dtype=tensor.dtype)

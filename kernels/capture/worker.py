@@ -10,7 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from ...simulator.device.device import load_device, override
+from ...simulator.device.device import load_device
+from ...simulator.device.what_if import override
 from ...simulator.jobs.processes import serve
 from ...simulator.prediction.torch_operation import torch_text
 from ..compile.call import ValueTexts, to_plain

@@ -21,6 +21,8 @@ ALL_LOCAL = ("mistral", "mixtral", "phi3", "starcoder2")
 OWN_HEAD_DIM = ("gemma", "gemma2", "gemma3", "gemma3_text", "gpt_oss", "qwen3", "qwen3_moe")
 """Model types whose head dimension, where the file does not say, is not hidden_size / num_attention_heads."""
 SINKS = ("gpt_oss",)
+LARGEST = 1 << 24
+"""Of any count or dimension: more than a model can have, and few enough to go through."""
 UNLIKE_HEADS = ("global_head_dim", "num_global_key_value_heads", "swa_head_dim", "swa_num_attention_heads",
                 "swa_num_key_value_heads")  # fmt: skip
 READ = {
@@ -117,7 +119,9 @@ def _count(keys: Mapping[str, Any], key: str) -> int:
     """A key that holds a whole number. Raises: ValueError: it is missing, or does not."""
     if keys.get(key) is None:
         raise ValueError(f"{key}: is missing; config.json must have it (Transformers writes it with `save_pretrained`)")
-    return whole(key, keys[key])
+    if (count := whole(key, keys[key])) > LARGEST:
+        raise ValueError(f"{key} = {count}: must be at most {LARGEST} (2^24)")
+    return count
 
 
 def _head_dim(keys: Mapping[str, Any], heads: int) -> int:

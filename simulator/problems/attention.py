@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from ..arguments import shown, truth, whole
 from ..dtypes import DTYPES, OPERANDS, Dtype
 from . import pages
-from .lengths import words
+from .lengths import MAX_SEQUENCES, words
 from .mask import Mask, Seen
 from .pattern import pattern_of
 from .problem import Field, Problem, ReadWrite, check_dtype, check_whole_numbers
@@ -26,7 +26,7 @@ KV_DTYPES = ("fp8", "i8")
 SINK_BYTES = 4
 """Of a head's sink, in fp32 [B]."""
 MAX_SEQLEN = 1 << 24
-MAX_SLABS = 1 << 20
+MAX_SLABS = MAX_SEQUENCES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

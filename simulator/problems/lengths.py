@@ -8,6 +8,8 @@ from random import Random
 
 UNIFORM = re.compile(r"uniform:(\d+)-(\d+)x(\d+)(?::(\d+))?")
 SOME = re.compile(r"(\d+)(?:x(\d+))?")
+MAX_SEQUENCES = 1 << 20
+"""Of a batch; as many as it may have heads, all sequences together."""
 ALLOWED = "lengths such as 8192,1024x15, or uniform:LOW-HIGHxCOUNT:SEED"
 
 
@@ -18,6 +20,7 @@ def lengths_of(text: str) -> tuple[int, ...]:
         low, high, count = (int(match[place]) for place in (1, 2, 3))
         if not 1 <= low <= high or not count:
             raise ValueError(f"lengths = {compact!r}: must be {ALLOWED}, LOW from 1 to HIGH")
+        _check_count(count)
         draw = Random(int(match[4] or 0))
         return tuple(draw.randint(low, high) for _ in range(count))
     lengths: list[int] = []
@@ -25,10 +28,17 @@ def lengths_of(text: str) -> tuple[int, ...]:
         match = SOME.fullmatch(part)
         if match is None or not int(match[1]) or match[2] == "0":
             raise ValueError(f"lengths: {part!r}: must be {ALLOWED}, each 1 or more")
-        lengths += [int(match[1])] * int(match[2] or 1)
+        count = int(match[2] or 1)
+        _check_count(len(lengths) + count)
+        lengths += [int(match[1])] * count
     if not lengths:
         raise ValueError(f"lengths = {text!r}: must be {ALLOWED}")
     return tuple(lengths)
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_SEQUENCES:
+        raise ValueError(f"lengths: names {count} sequences: must be at most {MAX_SEQUENCES} (2^20)")
 
 
 def words(lengths: tuple[int, ...]) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from .line.files import check_files
+from .line.headings import write_options
 from .output import BadInput
 
 if TYPE_CHECKING:
@@ -19,10 +21,13 @@ Given = Mapping[str, tuple[str, ...]]
 
 
 class Command(TyperCommand):
-    """A command that remembers what was typed, and refuses what was typed twice."""
+    """A command that remembers what was typed, refuses what was typed twice, and has its help under headings."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Raises: BadInput: an option was given twice that can be given once, or twice with the same value or key."""
+        """Raises: BadInput: an option was given twice that can be given once, or twice with the same value or key.
+
+        Or a file cannot be written, or is read by this command.
+        """
         if not ctx.resilient_parsing:
             ctx.meta[GIVEN] = self._given(ctx, args)
             ctx.meta[ARGUMENTS] = tuple(args)
@@ -30,7 +35,12 @@ class Command(TyperCommand):
         if not ctx.resilient_parsing:
             for param in self.get_params(ctx):
                 _refuse_repeats(param, ctx.meta[GIVEN].get(param.opts[0], ()))
+            check_files(ctx, {param.opts[0]: ctx.params.get(param.name) for param in self.get_params(ctx)})
         return rest
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Under headings."""
+        write_options(self, ctx, formatter)
 
     def _given(self, ctx: Any, args: list[str]) -> Given:
         """Parse once more, with a parser that keeps every value of an option."""

@@ -4,14 +4,15 @@ import codecs
 import gzip
 import os
 import re
-import secrets
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
+
+from ..simulator.display.files import write_whole
 
 if TYPE_CHECKING:
     from ..simulator.prediction.timeline import Timeline
@@ -90,47 +91,8 @@ def bad_input(*options: str) -> Iterator[None]:
         raise BadInput(text) from None
 
 
-def check_outputs(**files: Path | None) -> None:
-    """See that every output file can be written, before any work is done.
-
-    Args:
-        files: option name without dashes -> file, or None where the user asked for none.
-
-    Raises:
-        BadInput: a folder does not exist, a file cannot be written, or two options name one file.
-    """
-    seen: dict[str, str] = {}
-    for option, path in files.items():
-        if path is None:
-            continue
-        try:
-            target = os.path.realpath(path)
-            if target in seen:
-                raise BadInput(f"--{option} {str(path)!r}: is the file of --{seen[target]} already; name two files")
-            seen[target] = option
-            if os.path.isdir(target):
-                raise BadInput(f"--{option} {str(path)!r}: is a folder; name a file")
-            if os.path.exists(target) and not os.access(target, os.W_OK):
-                raise BadInput(f"--{option} {str(path)!r}: cannot be written (no permission)")
-            if not os.path.exists(target) or os.path.isfile(target):
-                os.stat(os.path.dirname(target))
-                probe = _beside(target)
-                probe.touch(exist_ok=False)
-                probe.unlink()
-                # The name itself may be too long; a missing file is what we hope for.
-                with suppress(FileNotFoundError):
-                    os.stat(target)
-        except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise BadInput(f"--{option} {str(path)!r}: cannot be written ({why})") from None
-
-
-def _beside(target: str) -> Path:
-    return Path(target).with_name(f".tilesight-{os.getpid()}-{secrets.token_hex(4)}.tmp")
-
-
 def write_file(path: Path, content: str | bytes, hint: str = "") -> None:
-    """Write a file whole or not at all, and say so; what is no ordinary file (a pipe, a terminal) is written in place.
+    """Write a file whole or not at all, and say so.
 
     Args:
         hint: what to do with it, said as well.
@@ -138,25 +100,8 @@ def write_file(path: Path, content: str | bytes, hint: str = "") -> None:
     Raises:
         OSError: it cannot be written; what was there before is still there.
     """
-    message = f"wrote {path}{f'; {hint}' if hint else ''}"
-    data = content.encode() if isinstance(content, str) else content
-    target = os.path.realpath(path)
-    if os.path.exists(target) and not os.path.isfile(target):
-        with open(target, "wb") as stream:
-            stream.write(data)
-        say(message)
-        return
-    temporary = _beside(target)
-    try:
-        with open(temporary, "xb") as stream:
-            stream.write(data)
-        if os.path.exists(target):
-            os.chmod(temporary, os.stat(target).st_mode & 0o7777)
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    say(message)
+    write_whole(path, content)
+    say(f"wrote {path}{f'; {hint}' if hint else ''}")
 
 
 def show(text: str) -> None:

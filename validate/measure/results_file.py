@@ -81,11 +81,7 @@ def read_results(path: Path) -> tuple[Header | None, list[Row]]:
         ValueError: a whole line is not what it should be; the text names file, line and what is wrong.
         OSError: the file cannot be read.
     """
-    stored = path.read_bytes()
-    try:
-        whole, _, _ = (lzma.decompress(stored) if path.suffix == COMPRESSED else stored).rpartition(b"\n")
-    except lzma.LZMAError as error:
-        raise ValueError(f"{path}: is no xz file ({error})") from None
+    whole, _, _ = _content(path).rpartition(b"\n")
     header: Header | None = None
     rows: list[Row] = []
     for number, line in enumerate(whole.splitlines(), 1):
@@ -100,6 +96,21 @@ def read_results(path: Path) -> tuple[Header | None, list[Row]]:
             what = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
             raise ValueError(f"{path}: line {number} is no result of `tilesight validate`: {what}") from None
     return header, rows
+
+
+def cut_line(path: Path) -> int | None:
+    """The number of a last line that has no end, which `read_results` leaves out; None: there is none."""
+    whole, _, rest = _content(path).rpartition(b"\n")
+    return len(whole.splitlines()) + 1 if rest else None
+
+
+def _content(path: Path) -> bytes:
+    """What a file holds, decompressed. Raises: ValueError: it is not compressed; OSError: it cannot be read."""
+    stored = path.read_bytes()
+    try:
+        return lzma.decompress(stored) if path.suffix == COMPRESSED else stored
+    except lzma.LZMAError as error:
+        raise ValueError(f"{path}: is no xz file ({error})") from None
 
 
 @contextmanager

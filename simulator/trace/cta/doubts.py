@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ...emulator.storage import Storage
+from ...emulator.storage import MOST_VALUES_BYTES, Storage
 from ...emulator.thread_values import Array
 from ...emulator.threads import Threads
 from ...refusal import Refused
@@ -32,7 +32,8 @@ class Doubts:
     `fetched_from`: place of a load or an atomic -> number of the storage that it reads;
     `waiting`: loops that wait for other CTAs; `lower_bound`: whether waits were left out;
     `rare_blocks`: that end in a branch whose rare side no thread takes; `taking`: those where all do instead;
-    `counters`: what additions to counters give back; `counter_places`: of these in the code.
+    `counters`: what additions to counters give back; `counter_places`: of these in the code;
+    `extrapolated`: whether registers are not computed now but guessed: accesses then raise no doubt.
 
     Args:
         subject: the launch; kept_bytes: the largest storage that L1 keeps whole for a CTA [B].
@@ -46,7 +47,7 @@ class Doubts:
         self.estimated_places: set[int] = set()
         self.fetched_from: dict[int, int] = {}
         self.waiting: Waiting = find_waiting(subject.flow)
-        self.lower_bound = False
+        self.lower_bound = self.extrapolated = False
         self.rare_blocks: dict[int, None] = {}
         self.taking: frozenset[int] = frozenset()
         self.counters = Counters(subject.memory, subject.kernel.grid)
@@ -166,6 +167,8 @@ class Doubts:
         Raises:
             Refused: it depends on values that could be given.
         """
+        if self.extrapolated:
+            return
         self.unknown_places.add(place)
         registers = names or read(self._subject.flow.instructions[place])
         self._refuse_atomic(place, registers)
@@ -185,6 +188,8 @@ class Doubts:
 
     def guard(self, place: int) -> None:
         """Let all threads take part in an access whose guard is not known. Raises: as `address`."""
+        if self.extrapolated:
+            return
         guards = guard_of(self._subject.flow.instructions[place])
         self._refuse_atomic(place, guards)
         self.refuse_unknown(place, guards, "who takes part in an access depends on")
@@ -253,9 +258,11 @@ class Doubts:
         origins = (other for other in self._origins_of(place, registers) if other not in self.waiting.polled)
         numbers = dict.fromkeys(self.fetched_from[other] for other in origins if other in self.fetched_from)
         storages = [memory.storages[number] for number in numbers if number in memory.storages]
-        for storage in [storage for storage in storages if storage.whole and storage.values is None]:
+        for storage in [storage for storage in storages if storage.whole and not storage.is_known]:
             name, origin = storage.name, f" ({storage.origin})" if storage.origin else ""
+            cure = f"pass {name} as a CPU tensor"
+            if storage.size_bytes > MOST_VALUES_BYTES:
+                cure = f"it takes {storage.size_bytes:,} B, values are read of up to {MOST_VALUES_BYTES:,} B"
             raise Refused(
-                f"{self._subject.place_text(place)}: {what} tensor {name}, whose values are not known{origin}: "
-                f"pass {name} as a CPU tensor"
+                f"{self._subject.place_text(place)}: {what} tensor {name}, whose values are not known{origin}: {cure}"
             )

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.made_rows import row_of
-from tilesight.simulator.device.device import load_device, override
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.device.what_if import override
 
 from tilesight.diffing.difference import Difference
 from tilesight.diffing.machines import machines_of

@@ -120,6 +120,8 @@ def test_what_is_left_out_of_attention_is_said(config: dict[str, Any], said: lis
         ({"kv_lora_rank": 512}, "qk_rope_head_dim: is missing"),
         ({"head_dim": 192, "v_head_dim": 128}, "v_head_dim = 128: must be head_dim = 192"),
         ({"global_head_dim": 512}, "global_head_dim = 512: layers with unlike heads"),
+        ({"num_hidden_layers": 10**11}, "num_hidden_layers = 100000000000: must be at most 16777216"),
+        ({"num_attention_heads": 10**11}, "num_attention_heads = 100000000000: must be at most 16777216"),
         ({"layer_types": ["full_attention"]}, "must be a list of num_hidden_layers = 32"),
         ({"layer_types": ["mamba"] * 32}, "no layer is full_attention"),
         ({"torch_dtype": "int4"}, "dtype = 'int4': must be one of bfloat16"),

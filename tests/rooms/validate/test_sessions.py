@@ -139,6 +139,20 @@ def test_a_file_without_results_is_named(
 
 
 @pytest.mark.usefixtures("no_gpu")
+def test_a_row_that_is_cut_off_is_named(capsys: pytest.CaptureFixture[str], results: Path) -> None:
+    """Its line, and what measures it again: on stderr first, and among the notes of the JSON."""
+    whole = results.read_bytes()
+    results.write_bytes(whole[:-3])
+    arguments = ["validate", "--read", str(results), "--workers", "1", "--json"]
+    main(arguments)
+    output = capsys.readouterr()
+    number = whole.count(b"\n")
+    said = f"{results}: line {number} is cut off, as by a run that was stopped, and is left out; "
+    assert output.err.startswith(f"tilesight: {said}`tilesight validate --results {results}` measures its point again")
+    assert any(note.startswith(said) for note in json.loads(output.out)["notes"])
+
+
+@pytest.mark.usefixtures("no_gpu")
 def test_results_are_compared_without_a_gpu(capsys: pytest.CaptureFixture[str], results: Path) -> None:
     """Tables on stdout, nothing on stderr, exit code 0 though a point was lost."""
     assert main(["validate", "--read", str(results), "--workers", "1"]) == 0

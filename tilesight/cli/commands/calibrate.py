@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..output import BadInput, Output, check_outputs, deliver, say, text_color, text_width
+from ..output import BadInput, Output, deliver, say, text_color, text_width
 from ..parse import flag, option
 
 
@@ -34,7 +34,6 @@ def calibrate(
             load_device(base)
         except ValueError as error:
             raise BadInput(f"--base {base!r}: {error}") from None
-    check_outputs(output=output)
     try:
         with Gpu() as gpu:
             facts = gpu.facts(date.today().isoformat())

@@ -21,7 +21,6 @@ from ..output import (
     Output,
     announce_compiler,
     bad_input,
-    check_outputs,
     deliver,
     progress,
     text_color,
@@ -57,7 +56,6 @@ def compare(
     Each schedule runs in its fastest configuration, found by trying all at one short length and the best of them at
     each; options that you give are fixed.
     """
-    check_outputs(csv=csv, plot=plot)
     lengths, devices = _lengths(seqlens), machine.build()
     one_device(devices, plot=plot)
     parts = problem.passes(schedule or ["all"])
@@ -80,7 +78,7 @@ def compare(
         shape, of_model = model.fill(part, solved, schedules, typed_options(context))
         asked = shape.of_lengths(solved, lengths[0], lengths[0])
         with bad_input("schedule"):
-            posed.append((asked, schedules, schedules_named(schedules, type(asked)), (*of_model, *machine.notes())))
+            posed.append((asked, schedules, schedules_named(schedules, type(asked)), of_model))
     every = [item for _, _, named, _ in posed for item in named]
     with bad_input("schedule", *all_options()):
         refuse_unread_shape(typed_options(context), every)
@@ -108,7 +106,9 @@ def compare(
                     time_limit_s=limit_of(time_limit),
                     **options,
                 )
-            scalings[-1].append(replace(scaling, device_name=name, notes=(*notes, *scaling.notes)))
+            scalings[-1].append(
+                replace(scaling, device_name=name, notes=(*notes, *machine.notes(name, device), *scaling.notes))
+            )
     texts = [compare_text(*some, width=text_width(), color=text_color()) for some in scalings]
     values = [compare_dict(*some) for some in scalings]
     if len(parts) > 1:

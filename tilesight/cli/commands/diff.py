@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...simulator.device.device import Device, catalogue, override
+from ...simulator.device.device import Device, catalogue
+from ...simulator.device.what_if import override
 from ..given import made
 from ..kernels import L2, Partial, Repredict, Timing, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
@@ -17,7 +18,6 @@ from ..output import (
     Output,
     announce_compiler,
     bad_input,
-    check_outputs,
     deliver,
     say,
     text_color,
@@ -116,7 +116,6 @@ def diff(
         raise BadInput("--json and --markdown: each prints the answer; give one")
     if triton and (old_python or new_python):
         raise BadInput("--triton and --old-python, --new-python: each names environments; give one")
-    check_outputs(html=html)
     from ...diffing.diff import difference_of, new_of, stage_text
     from ...diffing.environments.found import NoEnvironment
     from ...diffing.environments.pairs import installations_of, installations_with

@@ -30,7 +30,6 @@ from ..output import (
     Output,
     announce_compiler,
     bad_input,
-    check_outputs,
     deliver,
     progress,
     text_color,
@@ -87,7 +86,6 @@ def explore(
     Block sizes, warps, stages and orders that you give are fixed; a comma list tries each of its values.
     Repeat --device to compare devices.
     """
-    check_outputs(csv=csv, html=html, plot=plot)
     parts, devices = problem.passes(schedule), machine.build()
     one_device(devices, html=html, plot=plot)
     if len(parts) > 1:
@@ -115,7 +113,7 @@ def explore(
         schedules = part.schedules(names)
         solved = part.kind(schedules)
         shape, of_model = model.fill(part, solved, schedules, typed_options(context))
-        asked.append((shape.build(solved), schedules, (*of_model, *machine.notes())))
+        asked.append((shape.build(solved), schedules, of_model))
         named.append(schedules_named(schedules, solved))
     every = [item for some in named for item in some]
     with bad_input("schedule", *all_options()):
@@ -146,7 +144,7 @@ def explore(
                     **settings,
                 )
             launches = [launch for item in exploration.ranked if item.prediction for launch in item.prediction.launches]
-            remarks = (*notes, *of_use(remarks, launches), *exploration.notes)
+            remarks = (*notes, *machine.notes(name, device), *of_use(remarks, launches), *exploration.notes)
             ranked[-1].append(replace(exploration, device_name=name, notes=remarks))
     first = ranked[0][0]
     if triton_configs:

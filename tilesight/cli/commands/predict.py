@@ -9,12 +9,11 @@ import typer
 from ..given import made
 from ..kernels import L2, Partial, Repredict, Sweep, Target, Timing, compared, predicted, simulated, swept
 from ..limit import TimeLimit
-from ..options import Devices, Settings, devices_given, one_device, set_notes
+from ..options import Devices, Settings, device_notes, devices_given, one_device
 from ..output import (
     BadInput,
     Failed,
     Output,
-    check_outputs,
     deliver,
     one_line,
     say,
@@ -26,10 +25,7 @@ from ..output import (
 from ..parse import flag, option
 
 if TYPE_CHECKING:
-    from ...simulator.device.device import Device
-    from ...simulator.predict_kernels import SimulatedKernels
     from ...simulator.prediction.kernels import KernelsPrediction
-    from ...simulator.report.kernels.sources import Heat
 
 
 def predict(
@@ -67,7 +63,6 @@ def predict(
     The function runs in a process of its own and its launches are recorded, not run: tensors with device="meta" or
     "cuda" need no data; values that decide addresses are read from tensors on the CPU. Repeat --device to compare.
     """
-    check_outputs(csv=csv, html=html, trace=trace, save=save)
     devices = devices_given(device, set_)
     one_device(devices, trace=trace, save=save, baseline=baseline)
     if repredict and not baseline:
@@ -86,22 +81,20 @@ def predict(
 
     outcomes: dict[str, KernelsPrediction | str] = {}
     errors: list[Exception] = []
-    heats: dict[tuple[str, int], Heat] = {}
     timeline = difference = None
     kept, beside = "", []
     for name, gpu in devices.items():
         try:
-            if trace or html:
+            if trace:
                 outcome = simulated(
                     *(target, name, gpu, set_),
                     l2=l2,
                     time_limit_s=time_limit,
                     command="predict",
-                    record=trace is not None,
+                    record=True,
                     space=values,
                 )
                 prediction, timeline = outcome.prediction, outcome.timeline
-                heats |= _heats(name, outcome, gpu) if html else {}
             elif save or baseline:
                 prediction, kept, difference = compared(
                     target,
@@ -123,7 +116,7 @@ def predict(
             outcomes[name] = one_line(str(error))
             say(f"{name}: {error}")
             continue
-        prediction = replace(prediction, notes=(*set_notes(set_), *prediction.notes)).measured_as(as_)
+        prediction = replace(prediction, notes=(*device_notes(name, gpu, set_), *prediction.notes)).measured_as(as_)
         outcomes[name] = prediction
         if not json:
             beside = baseline_columns(difference) if difference else []
@@ -141,7 +134,7 @@ def predict(
         Output(
             option="--html",
             path=html if predictions else None,
-            make=lambda: written_by("kernels.html", "kernels_html")(predictions, target, made(context), heats),
+            make=lambda: written_by("kernels.html", "kernels_html")(predictions, target, made(context)),
         ),
         Output(
             option="--csv", path=csv if predictions else None, make=lambda: render.to_csv(kernels_rows(predictions))
@@ -154,13 +147,3 @@ def predict(
     complete = not errors and all(prediction.complete for prediction in predictions)
     if not some or not (partial or complete):
         raise typer.Exit(1)
-
-
-def _heats(name: str, outcome: "SimulatedKernels", device: "Device") -> "dict[tuple[str, int], Heat]":
-    """Where warps spend their time in the launches that the page pictures. Args: name, device: of the prediction."""
-    # matplotlib takes half a second to load, which only the page needs.
-    from ...simulator.report.kernels.html import pictured
-    from ...simulator.report.kernels.sources import heat_of
-
-    rows = pictured(outcome.prediction)
-    return {(name, row): heat for row in rows if (heat := heat_of(outcome, row, device))}

@@ -15,7 +15,7 @@ from ..groups import spread
 from ..limit import SimulationLimit, limited_answer
 from ..model.options import ModelOptions
 from ..options import Compiled, Cost, MachineOptions, OneSchedule, Registers, SmemBytes
-from ..output import BadInput, Output, announce_compiler, bad_input, check_outputs, deliver, say, trace_output
+from ..output import BadInput, Output, announce_compiler, bad_input, deliver, say, trace_output
 from ..parse import flag, one_of, option
 from ..shapes import BOTH, ProblemOptions, refuse_unread_shape
 
@@ -53,7 +53,6 @@ def simulate(
     ] = None,
 ) -> None:
     """Predict one configuration: time, bottleneck, and bytes at every level of memory."""
-    check_outputs(trace=trace)
     parts = problem.passes([schedule] if schedule else None)
     typed, (name, device) = typed_options(context), machine.build()
     given = resources_given(registers, smem_bytes)
@@ -103,7 +102,7 @@ def simulate(
                     )
             else:
                 prediction = door.predict(runs, device, **settings, tell=tell)
-        notes = (*of_model, *machine.notes(), *of_use(remarks, prediction.launches), *prediction.notes)
+        notes = (*of_model, *machine.notes(name, device), *of_use(remarks, prediction.launches), *prediction.notes)
         predictions.append(replace(prediction, device=name, notes=notes))
     texts = [simulate_text(prediction, device) for prediction in predictions]
     values: Any = predictions[0].to_dict()

@@ -15,13 +15,13 @@ from ..given import given, made
 from ..groups import spread
 from ..kernels import TARGET, Sweep, swept, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
-from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, device_given, set_notes, workers_given
+from ..line.files import spare
+from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, device_given, device_notes, workers_given
 from ..output import (
     BadInput,
     Failed,
     Output,
     announce_compiler,
-    check_outputs,
     deliver,
     progress,
     say,
@@ -30,7 +30,7 @@ from ..output import (
     write_file,
 )
 from ..parse import flag, one_of, option, read_option
-from ..tuning.deliver import deliver_layer
+from ..tuning.deliver import deliver_layer, layer_file
 from ..tuning.layers import FORMATS as ENGINES
 from ..tuning.layers import LayerOptions
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from ...kernels.compile.call import KernelCall
     from ...kernels.configurations.space import Space
+    from ...simulator.device.device import Device
     from ...simulator.prediction.kernel_row import KernelRow
     from ...simulator.screening.static_time import StaticWork
     from ...simulator.store.store import Store
@@ -105,7 +106,6 @@ def tune(
     Configurations are those of @triton.autotune, and those that --space and --sweep add, of kernels that are not
     autotuned as well. With --shapes the function takes arguments, and is called once for each line.
     """
-    check_outputs(csv=csv, html=html)
     if top < 1:
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
     if format in FILED and to is None:
@@ -135,15 +135,18 @@ def tune(
     from ...tuning.workers import TargetDevice
 
     wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
+    told = device_notes(name, gpu, set_)
     how: dict[str, Any] = {"target": wanted, "store": _store(store), "workers": processes}
 
     if format in ENGINES:
         seconds = time_limit or USERS_CODE_S
         question = layer.question(format, target or "", name, _space(space, sweep), tuple(set_ or ()), seconds)
         question = replace(question, portion=portion or question.portion)
+        folder, file = to or Path(), layer_file(question, name)
+        spare(context, "--to", folder / file)
         with _one_line(), _executor(elsewhere) as executor, progress("launches") as tick:
             answer = tune_layer(question, wanted, partial(predict_all, **how, executor=executor, progress=tick))
-        deliver_layer(question, answer, name, to or Path(), json, csv)
+        deliver_layer(question, replace(answer, notes=(*told, *answer.notes)), folder, file, json, csv)
         return
     assert target
     asked = Asked(
@@ -174,8 +177,8 @@ def tune(
 
             screening = Screening(screen=screened, device=gpu, portion=portion or USUAL)
             tuning = tune_recorded(target, recorded, name, predicted, screening)
-    tuning = replace(tuning, notes=(*set_notes(set_), *tuning.notes))
-    _deliver(context, tuning, top, format, to, json, csv, html)
+    tuning = replace(tuning, notes=(*told, *tuning.notes))
+    _deliver(context, tuning, gpu, top, format, to, json, csv, html)
     if not tuning.complete or any(function.ended for function in recorded):
         raise typer.Exit(1)
 
@@ -183,6 +186,7 @@ def tune(
 def _deliver(
     context: typer.Context,
     tuning: "Tuning",
+    gpu: "Device",
     top: int,
     form: str | None,
     to: Path | None,
@@ -213,7 +217,13 @@ def _deliver(
             raise Failed(
                 "--format triton-cache: no kernel has an autotuner that keeps its timings (a key, no pre_hook)"
             )
+        sm = gpu.compute_capability.replace(".", "")
+        say(
+            f"--format triton-cache: Triton reads these files on every GPU of sm_{sm}, whichever of them they are "
+            f"predicted for: here {tuning.device}"
+        )
         for path, text in files.items():
+            spare(context, "--to", to / path)
             (to / path).parent.mkdir(parents=True, exist_ok=True)
             write_file(to / path, text, "TRITON_CACHE_AUTOTUNING=1 reads it, with the folder as TRITON_CACHE_DIR")
 

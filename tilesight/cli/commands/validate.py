@@ -21,7 +21,6 @@ from ..output import (
     Output,
     announce_compiler,
     bad_input,
-    check_outputs,
     progress,
     say,
     text_color,
@@ -122,7 +121,6 @@ def validate(
     With FILE.py:FUNCTION the kernels that it launches are run, each by itself, on tensors with data.
     The default set takes less than five minutes. Without ncu, or the permission to use it, only times are compared.
     """
-    check_outputs(results=results, **{"json-file": json_file}, html=html, page=page)
     limits, processes = limits_given(fail_on), workers_given(workers)
     wanted = Wanted(printed=json, file=json_file)
     if target is not None:
@@ -144,7 +142,7 @@ def validate(
         return
     notes: tuple[str, ...] = ()
     if read:
-        header, rows = rows_of(read)
+        header, rows, notes = rows_of(read)
         chosen = device_named(device or header.device, set_)
         points = set(selected([row.point for row in rows], schedule or [], config, only))
         rows = [row for row in rows if row.point in points]
@@ -211,19 +209,26 @@ def limits_given(text: str | None) -> dict[str, float]:
     return limits
 
 
-def rows_of(path: Path) -> tuple["Header", list["Row"]]:
-    """Header and rows of a results file. Raises: BadInput: it cannot be read, or holds none."""
-    from ...validate.measure.results_file import read_results
+def rows_of(path: Path) -> tuple["Header", list["Row"], tuple[str, ...]]:
+    """Header and rows of a results file, and what is left out of them. Raises: BadInput: it holds none."""
+    from ...validate.measure.results_file import cut_line, read_results
 
     try:
-        header, rows = read_results(path)
+        (header, rows), cut = read_results(path), cut_line(path)
     except OSError as error:
         raise BadInput(f"--read {str(path)!r}: cannot be read ({error.strerror})") from None
     except ValueError as error:
         raise BadInput(f"--read {error}") from None
     if header is None or not rows:
         raise BadInput(f"--read {str(path)!r}: holds no results")
-    return header, rows
+    if cut is None:
+        return header, rows, ()
+    note = (
+        f"{path}: line {cut} is cut off, as by a run that was stopped, and is left out; "
+        f"`tilesight validate --results {path}` measures its point again"
+    )
+    say(note)
+    return header, rows, (note,)
 
 
 def measured(

@@ -1,12 +1,10 @@
 """The answer of `tilesight tune` about a layer of an engine, and its file."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from ..options import set_notes
 from ..output import Failed, Output, deliver, text_color, text_width, write_file
 
 if TYPE_CHECKING:
@@ -14,21 +12,30 @@ if TYPE_CHECKING:
     from ...tuning.tuning import Tuning
 
 
+def layer_file(question: "LayerQuestion", device: str) -> str:
+    """The tuning file below its folder, by the name that the engine looks for. Args: device: name."""
+    from triton import __version__
+
+    from ...tuning.engines.files import engine_device
+
+    layer = question.layer
+    return question.engine.file(layer, engine_device(device, layer.device_name), __version__)
+
+
 def deliver_layer(
-    question: "LayerQuestion", answer: "Tuning", device: str, to: Path, json: bool, csv: Path | None
+    question: "LayerQuestion", tuning: "Tuning", to: Path, file: str, json: bool, csv: Path | None
 ) -> None:
-    """Print what was answered about a layer of an engine, and write its file. Args: device: name."""
+    """Print what was answered about a layer of an engine, and write its file. Args: file: below the folder `to`."""
     from triton import __version__
 
     from ...simulator.display import render
-    from ...tuning.engines.files import engine_device, file_text
+    from ...tuning.engines.files import file_text
     from ...tuning.engines.summary import entries, summary
 
     engine = question.engine
-    tuning = replace(answer, notes=(*set_notes(question.settings), *answer.notes))
     if not (best := entries(tuning)):
         raise Failed(f"{tuning.target}: no configuration is predicted: {_first_refusal(tuning)}")
-    path = to / engine.file(question.layer, engine_device(device, question.layer.device_name), __version__)
+    path = to / file
     deliver(
         render.to_json(tuning.to_dict()) if json else summary(tuning, [str(path)], text_width(), text_color()),
         Output(option="--csv", path=csv, make=lambda: render.to_csv(tuning.flat_rows())),
