@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -290,6 +289,7 @@ def _profile(
     with stages() as tell, users_code():
         tell(f"{target}: step")
         recorded = profiling.recorded(step, device, name, asked, how)
+    if recorded.calls:
+        announce_compiler()
     with progress("kernels") as tick, bad_input():
-        how = replace(how, progress=tick, before=cache(announce_compiler))
-        return profiling.profiled(recorded, device, name, asked, how, subject=target)
+        return profiling.profiled(recorded, device, name, asked, replace(how, progress=tick), subject=target)
