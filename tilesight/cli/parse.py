@@ -57,7 +57,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 def dtype_of(*allowed: str) -> Callable[[str], str]:
     """The same of element types, which torch's names name as well."""
     word = one_of(*allowed)
-    return lambda text: word(dtype_name(text))
+    return lambda text: name if (name := dtype_name(text)) in allowed else word(text)
 
 
 def each_once(name: str, text: str, values: Sequence[Value]) -> tuple[Value, ...]:
