@@ -131,15 +131,20 @@ def _recorded_anew(job: Mapping[str, Any], limit_s: float, times: Times | None, 
     """Have a process record a step; it is kept under its key if it ran to its end, and nobody was asked in vain."""
     process = Answerer(WORKER, "user's code", (), triton_cache() | QUIET | dict(os.environ))
     replies: list[dict[str, Any]] = []
+    compiled = ""
 
     def reply(question: Mapping[str, Any]) -> dict[str, Any]:
+        nonlocal compiled
+        if "compiling" in question:
+            compiled = " (torch's compiler is at work: --time-limit gives it longer)"
+            return {}
         replies.append(reply_to(question, times))
         return replies[-1]
 
     try:
         answer = process.ask(job, limit_s, reply)
     except Died as death:
-        raise UserCodeFailed(f"{job['file']}:{job['function']}: {death}") from None
+        raise UserCodeFailed(f"{job['file']}:{job['function']}: {death}{compiled}") from None
     finally:
         sys.stderr.write(process.said)
         process.stop()

@@ -140,6 +140,13 @@ class SmNumbers:
     hbm_turn_single_fraction: float = number(
         0, 1, part=HBM, doc="of `hbm_turn_s`, what a single place waits in the mean"
     )
+    hbm_fetch_bytes: int = number(32, 1024, whole=True, part=HBM, doc="that L2 fetches for a piece alone, at least")
+    hbm_lone_write_bytes: int = number(
+        0, 1024, whole=True, part=HBM, doc="that HBM writes in the time that it takes for a piece alone"
+    )
+    tlb_reach_bytes: int = number(0, 1 << 50, whole=True, part=HBM, doc="that the last TLB translates; 0: all")
+    tlb_entry_bytes: int = number(4096, 1 << 40, whole=True, part=HBM, doc="that an entry of it covers")
+    tlb_miss_s: float = number(0, 1e-6, part=HBM, doc="from one translation that it lacks to the next")
     hbm_turn_place_bytes: int = number(32, 1 << 24, whole=True, part=HBM, doc="of a tile that come from such a place")
     l2_turn_bytes: int = number(
         0, 1024, whole=True, part=HBM, doc="that L2 moves in the time that it takes for any piece"
@@ -148,6 +155,7 @@ class SmNumbers:
         0, 1, part=HBM, doc="of a load's time at L2, that its request takes where stores go"
     )
 
+    l2_request_s: float = number(0, 1e-6, part=HBM, doc="that a slice of L2 takes for a request of a warp, of one line")
     l2_driven_out_fraction: float = number(
         0, 1, part=HBM, doc="of what comes into L2, that drives out data of earlier kernels not yet written back"
     )

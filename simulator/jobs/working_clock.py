@@ -3,7 +3,7 @@
 `core.jit` says when numba begins and ends; where nothing has loaded it, nothing compiles.
 """
 
-from time import monotonic
+from time import monotonic, process_time, thread_time
 
 
 class Compiling:
@@ -36,3 +36,16 @@ def working_s() -> float:
     """Time since some moment, without that in which numba compiled [s]."""
     now_s = monotonic()
     return now_s - COMPILING.spent_s(now_s)
+
+
+def thread_s() -> float:
+    """Time of a core that this thread has had, without that in which numba compiled [s].
+
+    A limit by it is the same on a machine that others keep busy.
+    """
+    return thread_time() - COMPILING.spent_s(monotonic())
+
+
+def process_s() -> float:
+    """The same of all threads of this process, together [s]."""
+    return process_time() - COMPILING.spent_s(monotonic())

@@ -14,6 +14,10 @@ from ..jobs.stopping import check_wanted
 from ..limits import LINE_BYTES, SUB_CORES
 from ..trace.paths import CtaPaths
 
+WAITING = (
+    "compiled code: in the simulated SM its warps wait for each other for ever: slots of a ring of barriers are not told "
+    "apart there, or the kernel hangs"
+)
 LEAST_LOGGED, CTA_MARKS = 16, 4
 """Room of the log at first, whatever runs, and of each CTA beside its iterations: twice its begin and end. A guess; a
 log that is too short is made anew."""
@@ -159,7 +163,7 @@ class Machine:
             after = state.new_state(len(self.code), len(roles), offsets, entries)
             logged = issue.simulate_sm(self.code, trace, roles, self.latencies, rounds, after)
             if logged < 0:
-                raise ValueError("compiled code: its warps wait for each other for ever")
+                raise ValueError(WAITING)
             if logged <= entries:
                 break
             entries = 2 * logged  # a slot has run many more CTAs than another

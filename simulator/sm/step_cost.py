@@ -46,6 +46,7 @@ class StepCost:
 
     Args:
         pipe_cycles: use of each of `PIPES` [cycles].
+        global_smem_fraction: of the `smem` pipe's, the share that accesses to global memory take; 0 where not known.
         critical_path_cycles: least time for a lone CTA [cycles].
         smem_read_bytes, smem_write_bytes: through shared memory [B].
         executed_flop: of matmuls [FLOP].
@@ -87,6 +88,7 @@ class StepCost:
     slack_cycles: float = 0.0
     waits: int = 1
     slowdown_by_age: tuple[float, ...] = ()
+    global_smem_fraction: float = 0.0
 
 
 def operand_smem_bytes(matmul: Matmul, element_bytes: int, num_warps: int, instruction: str, warp_split: str) -> int:

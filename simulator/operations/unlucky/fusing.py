@@ -8,6 +8,8 @@ from .hint import Hint, concerning, listed, places_text, time_at
 SOFTMAX = frozenset({"_softmax", "_safe_softmax"})
 NORM_PARTS = frozenset({"_to_copy", "pow", "square", "mul", "mean", "var", "var_mean", "add", "rsqrt", "sub", "div"})
 COPIES = frozenset({"clone", "copy_", "copy", "contiguous"})
+GROWN = 0.75
+"""Of what is joined one piece has at least so much, where the others are added to it."""
 FAST_HEAD_DIM, HEAD_DIM_STEP = 128, 32
 """Attention kernels are fastest up to that head dim, and are written for multiples of the step."""
 
@@ -86,15 +88,46 @@ def copies(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | 
     )
 
 
+def grown(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+    """Tensors that are copied whole, so that a little can be added to them: caches of decoding."""
+    places = [
+        place
+        for place, operation in enumerate(operations)
+        if operation.kind == "torch"
+        and operation.name == "cat"
+        and max(operand.elements for operand in operation.inputs) >= GROWN * operation.outputs[0].elements
+    ]
+    return concerning(
+        *("grown", places, operations, costs_s),
+        text="tensors (a cache?) are copied whole for a little that is added to them",
+        cure="a tensor of the full size, into which the new part is written (a static or paged cache)",
+    )
+
+
+def masks(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+    """Attention with a mask as a tensor, which is read, and which no back end skips by."""
+    places = [place for place, operation in enumerate(operations) if _is_attention(operation) and _has_mask(operation)]
+    return concerning(
+        *("mask", places, operations, costs_s),
+        text="attention with a mask that is a tensor: all of it is computed, and flash does not take it",
+        cure="is_causal=True, no mask where nothing is padded, or flex_attention with a block mask",
+    )
+
+
+def _is_attention(operation: Operation) -> bool:
+    return operation.kind == "torch" and "scaled_dot_product" in operation.name and bool(operation.inputs)
+
+
+def _has_mask(operation: Operation) -> bool:
+    return len(operation.inputs) > 3 and "backward" not in operation.name
+
+
 def head_dims(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
     """Attention of head dims that the vendor's kernels are not written for."""
     places = [
         place
         for place, operation in enumerate(operations)
-        if operation.kind == "torch"
-        and "scaled_dot_product" in operation.name
-        and operation.inputs
-        and _is_odd(operation.inputs[0].shape[-1])
+        if _is_attention(operation) and not _has_mask(operation) and _is_odd(operation.inputs[0].shape[-1])
     ]
     dims = sorted({operations[place].inputs[0].shape[-1] for place in places})
     return concerning(

@@ -84,6 +84,8 @@ class Doubts:
         loop = flow.loop_of(block)
         if self._polls(loop, self._origins_of(place, read(instruction))):
             return self._settle_wait(block, loop, holds, known)
+        if self._ends_look_back(block, loop, self._origins_of(place, read(instruction))):
+            return self._settle_wait(block, loop, holds, known)
         if loop in self.waiting.retries:
             self.refuse_unknown(place, read(instruction), "a branch depends on")
             text = "tries an atomic until it succeeds: taken to do so at once"
@@ -140,7 +142,7 @@ class Doubts:
                 f"{self._subject.place_text(flow.blocks[block].stop - 1)} waits for other CTAs through memory in a loop"
                 " of several exits: not modelled"
             )
-        polled = sorted(self.waiting.polls[loop])
+        polled = sorted(self.waiting.polls.get(loop) or self.waiting.looks_back[loop])
         names = self._names(polled)
         what = f" (it polls {names[0]})" if names else ""
         self.lower_bound = True
@@ -228,6 +230,12 @@ class Doubts:
     def _polls(self, loop: int, origins: Iterable[int]) -> bool:
         """Whether what a loop polls is among some places."""
         return not self.waiting.polls.get(loop, frozenset()).isdisjoint(origins)
+
+    def _ends_look_back(self, block: int, loop: int, origins: Iterable[int]) -> bool:
+        """Whether a branch ends a walk over CTAs before this one by what the last of them has told."""
+        flow = self._subject.flow
+        leaves = loop >= 0 and any(side not in flow.loops[loop].blocks for side in flow.blocks[block].successors)
+        return leaves and not self.waiting.looks_back.get(loop, frozenset()).isdisjoint(origins)
 
     def _refuse_atomic(self, place: int, registers: tuple[str, ...]) -> None:
         code = self._subject.flow.instructions

@@ -10,6 +10,7 @@ from tilesight.simulator.advice.case import Case, Change
 from tilesight.simulator.advice.in_flight import is_pipelined, more_ctas, more_stages, with_a_stage_more
 from tilesight.simulator.advice.on_memory import locks
 from tilesight.simulator.device.device import load_device
+from tilesight.simulator.jobs.stopping import OutOfTime
 from tilesight.simulator.prediction.what_helps import Advice
 from tilesight.simulator.simulate_launches import simulate_launches
 from tilesight.simulator.sm.what_if.changed_code import without_barriers
@@ -90,7 +91,7 @@ def said(monkeypatch: pytest.MonkeyPatch, *gains: float | None, causes: tuple[st
     case = coded_case()
     bound = {"hbm": 0.9, "tail": 0.0, "launch": 0.1, "wait": 0.0}
     case = replace(case, prediction=replace(case.prediction, causes=bound))
-    return [advice.cause for advice in door.advise(case)]
+    return [advice.cause for advice in door.advise(case)[0]]
 
 
 def test_what_brings_most_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,6 +116,17 @@ def test_no_more_is_simulated_where_a_launch_does_what_none_should(monkeypatch: 
     assert said(monkeypatch, 20.0, 1.5) == ["cause 0", "hbm"]
 
 
+def test_what_time_was_left_for_is_said_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are named as late."""
+
+    def too_long(case: Case) -> Advice | None:
+        raise OutOfTime
+
+    monkeypatch.setattr(door, "RULES", (*rules_saying(1.5), too_long, *rules_saying(1.2, causes=("later",))))
+    helps, late = door.advise(coded_case())
+    assert {advice.cause for advice in helps} >= {"cause 0", "later"} and late == ("too long",)
+
+
 def test_a_rule_whose_change_cannot_be_simulated_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """As one stage more, where shared memory has no room for it."""
 
@@ -122,4 +134,4 @@ def test_a_rule_whose_change_cannot_be_simulated_says_nothing(monkeypatch: pytes
         raise ValueError("kernel f: its cycles do not come from its code")
 
     monkeypatch.setattr(door, "RULES", (failing,))
-    assert len(door.advise(coded_case())) == 1
+    assert len(door.advise(coded_case())[0]) == 1

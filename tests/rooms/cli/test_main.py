@@ -276,6 +276,7 @@ def test_devices_lists_the_catalogue_and_shows_one(capsys: pytest.CaptureFixture
         ("compare --seqlens 64;128", "--seqlens = '64;128': must be whole numbers"),
         ("compare --seqlen-q 64", "No such option: --seqlen-q"),
         ("devices --set sms=2", "--set 'sms=2': name the device"),
+        ("devices --all", "--all: name a device"),
         ("devices h300", "device 'h300' is unknown: did you mean h200"),
         ("simulate --blokc-m 64", "No such option: --blokc-m: did you mean"),
         ("explain k.py:run --html x", "option: --html: one of explore, predict, diff, tune, validate, not of explain"),

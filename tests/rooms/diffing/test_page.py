@@ -29,7 +29,9 @@ CEILING = Ceiling(
     flop=1 << 30,
     hbm_bytes_per_s=4e12,
     l2_bytes_per_s=8e12,
+    fabric_bytes_per_s=2e12,
     fill_bytes_per_s=8e12,
+    smem_bytes_per_s=3e13,
     flop_per_s=1e15,
     tensors=(),
 )
