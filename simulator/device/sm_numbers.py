@@ -18,9 +18,9 @@ from .numbers import Provenance, check_keys, check_number, number, numbers_of, r
 SM_TABLE, BASE = "sm", "base"
 CARRIED_OVER = "carried over from "
 """How the source of a number of another architecture begins; its kind is `assumed`."""
-CODE, TILES, L1, CLOCK, HBM = "machine code", "tiles", "L1", "clock", "device memory"
+CODE, TILES, L1, CLOCK, HBM, CTAS = "machine code", "tiles", "L1", "clock", "device memory", "CTAs"
 """Parts of the model that read numbers: cycles of a step from machine code, or from tile sizes; and the engine."""
-PARTS = (CODE, TILES, L1, CLOCK, HBM)
+PARTS = (CODE, TILES, L1, CLOCK, HBM, CTAS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,12 @@ class SmNumbers:
     atomic_extra_cycles: float = number(0, 1e4, part=CODE, doc="what an atomic gives back, beyond an L2 hit")
     barrier_arrival_cycles: float = number(0, 1000, part=CODE, doc="bar.sync: for each warp that arrives")
     barrier_release_cycles: float = number(0, 1000, part=CODE, doc="bar.sync: from the last arrival to the release")
+    fetch_core_bytes: float = number(128, 1e9, part=CODE, doc="code that a sub-core has at hand")
+    fetch_sm_bytes: float = number(128, 1e9, part=CODE, doc="code that an SM has at hand")
+    fetch_turn_cycles: float = number(0, 1000, part=CODE, doc="from warp to warp that a sub-core gives 128 B of code")
+    fetch_sm_cycles: float = number(0, 1e4, part=CODE, doc="that a warp waits for 128 B of code from the SM's cache")
+    fetch_l2_cycles: float = number(0, 1e4, part=CODE, doc="the same, from L2")
+    fetch_l2_line_cycles: float = number(0, 1e4, part=CODE, doc="from 128 B of code that L2 gives an SM to the next")
     cta_replacement_cycles: float = number(
         0, 1e5, part=CODE, doc="from a CTA's end to the start of the next in its place"
     )
@@ -123,6 +129,9 @@ class SmNumbers:
     clock_cluster_ranks: tuple[int, ...] = number(
         0, 7, whole=True, count=8, part=CLOCK, doc="rank of each cluster of SMs by its clock"
     )
+
+    cta_place_cycles: float = number(0, 1e5, part=CTAS, doc="that a CTA takes a place of an SM at least, besides warps")
+    cta_place_warp_cycles: float = number(0, 1000, part=CTAS, doc="more for each of its warps")
 
     hbm_channel_bytes: int = number(32, 1 << 24, whole=True, part=HBM, doc="that lie in one channel")
     hbm_mixing_window_bytes: float = number(1, 1e12, part=HBM, doc="over which reads and writes count as mixed")

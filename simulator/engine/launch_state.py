@@ -59,7 +59,7 @@ class LaunchState:
         self.begin = self.now = begin
         self.ramp = float(device.launch_ramp_cycles)
         self.slot_count = residency.concurrent_ctas
-        self.rates = _rates(lowered, tensors, residency, device, clocks, interleaved, begin)
+        self.rates = _rates(launch, lowered, tensors, residency, device, clocks, interleaved, begin)
         self.program = Program(
             tensors=tensors.table,
             tiles=lowered.tiles,
@@ -171,6 +171,7 @@ class LaunchState:
 
 
 def _rates(
+    launch: Launch,
     lowered: LoweredLaunch,
     tensors: LoweredTensors,
     residency: Residency,
@@ -230,6 +231,7 @@ def _rates(
         hbm_turn_share=float(device.sm.hbm_turn_single_fraction),
         hbm_place_bytes=float(device.sm.hbm_turn_place_bytes),
         cta_dispatch=float(device.cta_dispatch_cycles),
+        cta_place=device.sm.cta_place_cycles + device.sm.cta_place_warp_cycles * launch.warps_per_cta,
         after_begin=float(np.nextafter(begin, np.inf)),
         spilled_first=tensors.granules,
         spilled_granules=lowered.spilled_granules,

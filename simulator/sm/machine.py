@@ -58,6 +58,12 @@ def latencies_of(device: Device, busy_sms: int) -> Latencies:
         matmul_smem_all=float(sm.wgmma_smem_all_fraction),
         line_hold=float(sm.wgmma_smem_line_hold_cycles),
         copy_turn=float(sm.ldgsts_smem_turn_fraction),
+        fetch_core_lines=sm.fetch_core_bytes / LINE_BYTES,
+        fetch_sm_lines=sm.fetch_sm_bytes / LINE_BYTES,
+        fetch_turn=float(sm.fetch_turn_cycles),
+        fetch_from_sm=float(sm.fetch_sm_cycles),
+        fetch_from_l2=float(sm.fetch_l2_cycles),
+        fetch_l2_line=float(sm.fetch_l2_line_cycles),
     )
 
 

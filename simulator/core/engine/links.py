@@ -72,6 +72,7 @@ class Rates(NamedTuple):
         hbm_turn_share: of that, what a single place waits in the mean.
         hbm_place_bytes: of a tile that come from a place [B].
         cta_dispatch: from one CTA's start to the next one's.
+        cta_place: from a CTA's start to the next one's in the same place, at least.
         after_begin: the time next to the launch's begin: what was read earlier, the launch has not touched.
         spilled_first: granule of the first slot's spilled registers.
         spilled_granules: of each slot.
@@ -124,6 +125,7 @@ class Rates(NamedTuple):
     hbm_turn_share: float
     hbm_place_bytes: float
     cta_dispatch: float
+    cta_place: float
     after_begin: float
     spilled_first: int
     spilled_granules: int
