@@ -1,6 +1,7 @@
 # make explore   a block-size table for a real problem, from nothing but Python 3.11 or newer
 # make test      everything that is checked without a GPU, the kernels too where their tools can be installed
 # make test-kernels  the Triton kernels in Triton's interpreter, and compiled without a GPU
+# make test-pages  every kind of page in a headless Chromium
 # make test-random  the property tests with examples that nobody has tried yet, others each time
 # make help      this list
 #
@@ -21,7 +22,9 @@ INSTALL := $(RUN) -m pip --disable-pip-version-check install --quiet --constrain
 TOOLS := $(CURDIR)/$(VENV)/kernel-tools
 TOO_OLD := Tilesight needs Python 3.11 or newer; name one with: make PYTHON=python3.12
 
-.PHONY: help explore test test-random test-kernels kernel-tools lint types floors pytest install clean
+CHROMIUM := $(shell command -v chromium || command -v google-chrome || command -v chromium-browser)
+
+.PHONY: help explore test test-pages test-random test-kernels kernel-tools lint types floors pytest install clean
 .DELETE_ON_ERROR:
 
 help:
@@ -31,6 +34,7 @@ explore: $(VENV)/installed
 	$(RUN) -m tilesight explore $(EXPLORE)
 
 test: lint types floors pytest
+	@if [ -z "$(CHROMIUM)" ]; then echo "Pages are not opened in a browser: no Chromium is installed here"; fi
 	@if $(MAKE) --no-print-directory --silent kernel-tools 2>/dev/null; then $(MAKE) --no-print-directory test-kernels; else \
 	  echo "Kernel tests are left out: $(KERNEL_TOOLS) cannot be installed here:" \
 	    "$$(grep ERROR $(TOOLS).log | tail -1) (all of it: $(VENV)/kernel-tools.log)"; fi
@@ -48,6 +52,10 @@ floors: $(VENV)/installed-test
 pytest: $(VENV)/installed-test
 	@$(RUN) tests/support/compile_engine.py
 	$(RUN) -m pytest -m "not gpu" $(PYTEST)
+
+test-pages: $(VENV)/installed-test
+	@if [ -z "$(CHROMIUM)" ]; then echo "no Chromium is installed here: chromium of Debian, or google-chrome"; exit 1; fi
+	$(RUN) -m pytest tests/pages
 
 test-random: $(VENV)/installed-test
 	$(RUN) -m pytest -m "hypothesis and not gpu" --hypothesis-profile=random $(PYTEST)

@@ -36,16 +36,17 @@ _EVERY = (
     # e4m3; FlashAttention-3 stores O of fp8 operands as bf16
     Dtype(name="fp8", bits=8, tensor_rate="fp8", result="bf16"),
     Dtype(name="u8", bits=8),
-    Dtype(name="i8", bits=8),
+    Dtype(name="i8", bits=8, tensor_rate="int8"),
     Dtype(name="i32", bits=32),
+    Dtype(name="fp64", bits=64, tensor_rate="fp64"),
 )
 DTYPES: Mapping[str, Dtype] = MappingProxyType({dtype.name: dtype for dtype in _EVERY})
 """All element types by name."""
-OPERANDS = tuple(dtype.name for dtype in _EVERY if dtype.tensor_rate)
-"""Names of those that tensor cores multiply."""
+OPERANDS = tuple(dtype.name for dtype in _EVERY if dtype.result)
+"""Names of those that the problems of schedules are computed with."""
 TORCH_NAMES: Mapping[str, str] = MappingProxyType({
     "float64": "fp64", "double": "fp64", "float32": "fp32", "float": "fp32", "float16": "fp16", "half": "fp16",
-    "bfloat16": "bf16", "float8_e4m3fn": "fp8", "int8": "i8",
+    "bfloat16": "bf16", "float8_e4m3fn": "fp8", "int8": "i8", "int32": "i32",
 })  # fmt: skip
 """What torch calls them, with and without `torch.` before it."""
 

@@ -18,6 +18,7 @@ from .launch.code import Code
 from .launch.program import Launch
 from .launch.walk import tally
 from .prediction.explanation import ISSUE, CodeLine, CodePart, Explanation, LaunchExplanation, StepShare
+from .prediction.kernel_row import SourceTime
 from .prediction.kernels import KernelsPrediction
 from .prediction.prediction import LaunchPrediction, Prediction
 from .residency.residency import residency_of
@@ -70,6 +71,27 @@ def explain_launch(launch: Launch, prediction: LaunchPrediction, device: Device)
         unknown=dict(sorted((costs[0].unknown if costs else Counter[str]()).items())),
         steps=_steps(launch, step_costs, costs[0].resident, prediction.traffic.cycles, device) if costs else (),
         code=_code(flow, code, costs, issued),
+    )
+
+
+def source_times(launch: Launch, costs: Sequence[CompiledCost]) -> tuple[SourceTime, ...]:
+    """Lines of source with the time that warps spend at each. Args: costs: of each class of CTAs; empty: not known."""
+    code = launch.resources.code
+    executed = _executed(costs[0].flow, launch, code) if costs and code else None
+    if executed is None or code is None:
+        return ()
+    whole = _code(costs[0].flow, code, costs, executed)
+    total = whole.warp_cycles
+    return tuple(
+        SourceTime(
+            file=file,
+            number=number,
+            time_fraction=float(part.warp_cycles / total),
+            awaited_fraction=float(part.others_wait_cycles / total),
+            reason=max(part.cycles_by_reason, key=part.cycles_by_reason.__getitem__),
+        )
+        for (file, number), part in whole.by(lambda line: line.source).items()
+        if file and total
     )
 
 

@@ -10,6 +10,7 @@ from math import prod
 from .advice.advise import advise
 from .advice.case import Case
 from .device.device import Device
+from .explain import source_times
 from .jobs.attempts import Attempts
 from .jobs.stopping import Tell
 from .launch.before import Before
@@ -53,6 +54,7 @@ class SimulatedKernels:
         prediction: a row for each launch, of an autotuned one for the fastest configuration.
         asked: names of all that were asked for; numbers: which of these each row is.
         launches: with their code, None where a row was refused; timeline: where it was asked for.
+        advised: whether all advice was looked for, and time was left for it.
     """
 
     prediction: KernelsPrediction
@@ -60,6 +62,7 @@ class SimulatedKernels:
     numbers: tuple[int, ...]
     launches: tuple[Launch | None, ...]
     timeline: Timeline | None
+    advised: bool = False
 
 
 def predict_kernels(
@@ -84,7 +87,7 @@ def predict_kernels(
         do_bench: whether to predict what `do_bench` would show, too;
         limit_s: that each launch may take from here on, None: as long as it likes [s];
         tell: called when a launch comes to another phase;
-        advice: whether to simulate what would make the longest launch faster.
+        advice: whether to simulate what would make the longest launch faster, and say at which lines time goes.
 
     Raises:
         ValueError: l2 is none of them (one line).
@@ -114,15 +117,26 @@ def predict_kernels(
         rows=tuple(_with(rows[number], by_number.get(number)) for number in chosen),
         configurations=tuple((places[best], every) for best, every in configurations),
     )
+    advised = False
+    if advice:
+        dominant = [(place, by_number.get(chosen[place])) for place in prediction.dominant]
+        sources = ((place, source_times(run.launch, run.classes)) for place, run in dominant if run)
+        prediction = replace(prediction, sources=tuple((place, lines) for place, lines in sources if lines))
     if advice and sound:
         longest = max(sound, key=lambda number: (by_number[number].prediction.traffic.time_s, -number))
         case = _case(longest, rows[longest], kept, by_number[longest], device, l2)
         with attempts.spare() as lost, attempts.at(longest, "advice"):
-            prediction = replace(prediction, helps=advise(case))
+            helps, late = advise(case)
+            prediction = replace(prediction, helps=helps)
         if lost:
             prediction = replace(prediction, notes=(f"no advice: {lost[longest]}",))
+        elif late:
+            note = f"advice is incomplete: {limit_s or 0.0:g} s were over before these were tried: {', '.join(late)}"
+            prediction = replace(prediction, notes=(f"{note}; a longer --time-limit may do",))
+        advised = not lost and not late
     return SimulatedKernels(
         prediction=prediction,
+        advised=advised,
         asked=tuple(launch.row.name for launch in asked),
         numbers=tuple(chosen),
         launches=tuple(by_number[number].launch if number in sound else None for number in chosen),
@@ -197,6 +211,7 @@ def _case(number: int, row: KernelRow, traced: Mapping[int, Traced], run: Traced
         prediction=run.prediction,
         device=device,
         spilled_bytes=row.spilled_bytes_per_thread,
+        known=run.classes,
         l2="warm" if l2 == "warm" else "cold",
         alone=l2 != "pipeline" or number == min(traced),
     )
@@ -208,12 +223,9 @@ def _with(row: KernelRow, run: TracedRun | None) -> KernelRow:
     if run.broken:
         return replace(row, refused=run.broken, failed=True)
     prediction = run.prediction
-    estimated = prediction.cost.removeprefix("tiles: ")
-    doubt = (
-        (f"kernel {row.name}: cycles estimated from tile sizes: {estimated}",) if prediction.cost != "compiled" else ()
-    )
-    notes = (*row.notes, *doubt, *run.notes)
-    return replace(row, prediction=prediction, ceiling=run.ceiling, do_bench=run.do_bench, notes=notes)
+    answered = replace(row, prediction=prediction, ceiling=run.ceiling, do_bench=run.do_bench)
+    doubt = (answered.cost_doubt,) if answered.cost_doubt else ()
+    return replace(answered, notes=(*row.notes, *doubt, *run.notes))
 
 
 def _choose(

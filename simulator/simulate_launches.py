@@ -28,6 +28,7 @@ from .prediction.prediction import LaunchPrediction
 from .residency.device_memory import peak_bytes
 from .residency.residency import Residency, residency_of
 from .sm.choose import costs_of
+from .sm.from_code import CompiledCost
 from .sm.step_cost import StepCost
 from .traffic import Traffic
 
@@ -64,7 +65,7 @@ class CostedLaunch:
     """A launch with all that the engine has to know of it.
 
     Args:
-        costs: step name -> cost; origin: of these, as `costs_of` has it; tally: exact totals of its program.
+        costs: step name -> cost; origin, classes: of these, as `costs_of` has them; tally: exact totals of its program.
     """
 
     launch: Launch
@@ -73,6 +74,7 @@ class CostedLaunch:
     origin: str
     tally: Tally
     clocks: Clocks
+    classes: tuple[CompiledCost, ...] = ()
 
 
 def costed_launch(launch: Launch, device: Device, cost: str = "compiled", uncompiled: str = "") -> CostedLaunch:
@@ -82,15 +84,16 @@ def costed_launch(launch: Launch, device: Device, cost: str = "compiled", uncomp
         DoesNotFit: a CTA needs more than an SM has.
     """
     residency = residency_of(launch, device)
-    costs, origin = costs_of(launch, residency, device, cost)
+    found = costs_of(launch, residency, device, cost)
     exact = tally(launch.program)
     return CostedLaunch(
         launch=launch,
         residency=residency,
-        costs=costs,
-        origin=f"tiles: {uncompiled}" if uncompiled else origin,
+        costs=found.steps,
+        origin=f"tiles: {uncompiled}" if uncompiled else found.origin,
         tally=exact,
-        clocks=clocks_of(launch, costs, exact.executions, device),
+        clocks=clocks_of(launch, found.steps, exact.executions, device),
+        classes=found.classes,
     )
 
 

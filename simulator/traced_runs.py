@@ -17,6 +17,7 @@ from .prediction.prediction import LaunchPrediction
 from .prediction.timeline import Timeline, joined, programs_of, timeline_of
 from .prediction.timing import at_do_bench_clock
 from .simulate_launches import CostedLaunch, SimulatedLaunches, costed_launch, simulate_costed
+from .sm.from_code import CompiledCost
 from .trace.program.launch import Layout, Traced
 
 
@@ -25,7 +26,8 @@ class TracedRun:
     """A launch that was simulated.
 
     Args:
-        prediction: of it; ceiling: what bounds it; launch: its program; broken: the law that it breaks;
+        prediction: of it; ceiling: what bounds it; launch: its program, whose costs come from `classes`, if of code;
+        broken: the law that it breaks;
         do_bench: as do_bench sees it; notes: remarks on that, one line each.
     """
 
@@ -33,6 +35,7 @@ class TracedRun:
     ceiling: Ceiling
     launch: Launch
     broken: str
+    classes: tuple[CompiledCost, ...] = ()
     do_bench: LaunchPrediction | None = None
     notes: tuple[str, ...] = ()
 
@@ -78,6 +81,7 @@ class TracedSimulation:
                     ceiling=ceiling_of(launches[place], costed[numbers[place]].tally, prediction, self._device),
                     launch=launches[place],
                     broken=broken,
+                    classes=costed[numbers[place]].classes,
                 )
             if do_bench:
                 runs |= self._as_do_bench({number: costed[number] for number in costed if number in runs}, runs)

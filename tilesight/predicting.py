@@ -133,7 +133,7 @@ def predict_calls(
     key = question_key(kernels, device, name, l2, advice=True) if store else ""
     if store and (kept := store.get([key])):
         return kept[key]
-    prediction = simulate_calls(
+    simulated = simulate_calls(
         calls,
         device,
         name,
@@ -143,10 +143,10 @@ def predict_calls(
         limit_s=limit_s,
         tell=tell,
         advice=True,
-    ).prediction
-    if store and prediction.helps and "do_bench" in prediction.times:  # what lacked time is asked for again
-        store.put(key, prediction)
-    return prediction
+    )
+    if store and simulated.advised and "do_bench" in simulated.prediction.times:  # what lacked time is asked for again
+        store.put(key, simulated.prediction)
+    return simulated.prediction
 
 
 def simulate_calls(

@@ -1,6 +1,6 @@
 """Which tensors have values while launches are recorded, and which of them lie on the GPU that is not there.
 
-A tensor on the `meta` device has none. One on the CPU has, unless something wrote to it that has none itself: then its
+A tensor on the `meta` device has none, but where all of its storage holds one value: that is kept, whatever its size. One on the CPU has, unless something wrote to it that has none itself: then its
 storage is kept as unknown, with a mask of the elements that were written since, so that filling it makes it known.
 """
 
@@ -19,7 +19,7 @@ class _Kept:
         on_gpu: made for the GPU, or moved there; unknown: its values are not those that it holds.
         written: elements of an unknown one that were written since; None: none was.
         stored_by: kernel that was launched with it and stores to it, though it did not run.
-        origin: what left it without values, for people.
+        origin: what left it without values, for people; fill: the bytes of the one value that it holds, where it does.
     """
 
     reference: StorageWeakRef
@@ -28,6 +28,7 @@ class _Kept:
     written: torch.Tensor | None = None
     stored_by: str = ""
     origin: str = ""
+    fill: bytes = b""
 
 
 class Known:
@@ -61,6 +62,26 @@ class Known:
     def store(self, tensor: torch.Tensor, kernel: str) -> None:
         """A kernel that does not run would store to it."""
         self._entry(tensor).stored_by = kernel
+
+    def fill(self, tensor: torch.Tensor, value: torch.Tensor | None) -> None:
+        """Something was written to a tensor. Args: value: one element, where all of it holds that; None: it does not."""
+        whole = tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
+        if value is not None and whole:
+            self._entry(tensor).fill = bytes(value.reshape(1).view(torch.uint8).tolist())
+        elif self._of(tensor).fill:
+            self._entry(tensor).fill = b""
+
+    def one(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """An element of a tensor that holds one value, which stands for all of it; None: it holds others, or unknown ones."""
+        fill, size = self._of(tensor).fill, tensor.element_size()
+        parts = {(fill * size)[at : at + size] for at in range(0, len(fill) * size, size)}
+        if len(parts) != 1:
+            return None
+        return torch.frombuffer(bytearray(parts.pop()), dtype=tensor.dtype).reshape([1] * tensor.dim())
+
+    def fill_of(self, tensor: torch.Tensor) -> bytes:
+        """The bytes that repeat in all of a tensor's storage; empty where they are not known."""
+        return self._of(tensor).fill
 
     def name_origin(self, tensor: torch.Tensor, origin: str) -> None:
         """Say what made a tensor without values."""

@@ -17,16 +17,15 @@ from triton.compiler import ASTSource, make_backend
 from triton.compiler.errors import CompilationError
 from triton.runtime.jit import JITFunction, create_function_from_signature
 
-from ...simulator.emulator.storage import STORAGE_SHIFT, Storage
+from ...simulator.emulator.storage import MOST_VALUES_BYTES, STORAGE_SHIFT, Storage
 from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS
 from ...simulator.refusal import Refused
 from ..compile.call import KernelCall, RefusedCall
 from ..compile.first_ir import first_ir
 from .beyond_target import refusal_of
 from .recorded import WHOLE, Capture, RecordedTensor
+from .stores import stored_parameters
 
-MOST_VALUES_BYTES = 1 << 28
-"""Tensors of whole numbers above this are data, not what addresses are computed from [B]."""
 NOT_FOR_THE_COMPILER = frozenset({"warmup", "grid"})
 
 
@@ -207,14 +206,21 @@ def _run_time(capture: Capture, signature: Mapping[str, Any]) -> dict[str, int |
 
 def _storages(capture: Capture) -> tuple[Storage, ...]:
     storages: dict[int, Storage] = {}
+    stored = {capture.tensors[name].storage for name in stored_parameters(capture.function) & {*capture.tensors}}
     for name, tensor in capture.tensors.items():
         known = storages.get(tensor.storage)
         if known is None or known.values is None:
-            number, size = tensor.storage, tensor.storage_bytes
-            first = known.name if known else name
-            whole = tensor.dtype in WHOLE
+            number, size, whole = tensor.storage, tensor.storage_bytes, tensor.dtype in WHOLE
+            values = _values(tensor)
             storages[number] = Storage(
-                number=number, size_bytes=size, name=first, whole=whole, values=_values(tensor), origin=tensor.origin
+                number=number,
+                size_bytes=size,
+                name=known.name if known else name,
+                whole=whole,
+                values=values,
+                # Floats that the kernel itself writes are results: what they were before decides nothing.
+                fill=tensor.fill if values is None and (whole or number not in stored) else b"",
+                origin=tensor.origin,
             )
     return tuple(storages.values())
 

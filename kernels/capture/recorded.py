@@ -44,6 +44,7 @@ class RecordedTensor:
         storage_bytes: of the whole storage [B]; offset_bytes: where the tensor begins there [B].
         shape, strides: in elements; dtype: of the elements.
         values: the tensor where its data are given, on the CPU, as they were at the launch; None: they are not.
+        fill: else bytes that repeat in all of its storage, where it holds one value.
         origin: where values went missing, for people; empty where that is not known.
     """
 
@@ -54,10 +55,14 @@ class RecordedTensor:
     strides: tuple[int, ...]
     dtype: torch.dtype
     values: torch.Tensor | None = field(default=None, repr=False, compare=False)
+    fill: bytes = b""
     origin: str = ""
 
 
-WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool})
+WHOLE = frozenset({
+    torch.int8, torch.int16, torch.int32, torch.int64, torch.bool,
+    torch.uint8, torch.uint16, torch.uint32, torch.uint64,
+})  # fmt: skip
 """Types of values that addresses and branches may be computed from."""
 
 

@@ -15,6 +15,7 @@ from torch._library.custom_ops import OPDEFS
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from .constants import element_of
 from .known import Known
 from .operations import UNMADE, Operations, has_formula
 
@@ -84,6 +85,8 @@ class Values(TorchDispatchMode):
         tensors = [leaf for leaf in tree_leaves((args, options)) if isinstance(leaf, torch.Tensor)]
         if not tensors:
             result = self._made(function, args, options)
+            if self._for_gpu and isinstance(result, torch.Tensor):
+                self._known.fill(result, element_of(self._known, function, args, options))
             if self.launched and self._for_gpu:
                 self._operations.count(function, args, options, result)
             return result
@@ -96,9 +99,15 @@ class Values(TorchDispatchMode):
             return function(*args, **options)
         if packet in DRAWN and len(tensors) == 1 and tensors[0].dtype.is_floating_point and not is_small(tensors[0]):
             self._known.forget(tensors[0])  # parameters of a module: nobody reads them
+            self._known.fill(tensors[0], None)
             return tensors[0]
-        on_gpu = any(self._known.is_on_gpu(tensor) for tensor in tensors)
+        on_gpu = self._for_gpu or any(self._known.is_on_gpu(tensor) for tensor in tensors)
+        element = element_of(self._known, function, args, options) if on_gpu else None
         result = self._computed(function, packet, args, options, tensors, on_gpu)
+        written = _written(function, args, options)
+        for tensor in written or tree_leaves(result):
+            if isinstance(tensor, torch.Tensor):
+                self._known.fill(tensor, element)
         makes_inputs = (packet in FILLS and packet != "copy_") or packet in LIKE
         if on_gpu and "device" not in options and (self.launched or not makes_inputs):
             self._operations.count(function, args, options, result)
@@ -110,7 +119,10 @@ class Values(TorchDispatchMode):
             return function(*args, **options)
         shape = function(*args, **{**options, **({"generator": None} if "generator" in options else {})})
         allocated = function.overloadpacket.__name__ in UNMADE
-        if not isinstance(shape, torch.Tensor) or not is_small(shape) or (allocated and shape.dtype.is_floating_point):
+        if not isinstance(shape, torch.Tensor) or (allocated and shape.dtype.is_floating_point):
+            return shape
+        if not is_small(shape):
+            self._known.name_origin(shape, too_many(shape))
             return shape
         result = function(*args, **{**options, "device": CPU})
         self._known.put_on_gpu(result)
@@ -189,12 +201,20 @@ class Values(TorchDispatchMode):
             if isinstance(leaf, torch.Tensor) and not self._known.has_values(leaf)
         ]
         earlier = next((text for leaf in lacking if (text := self._known.origin(leaf))), "")
+        if not lacking:
+            return f"made by torch.{packet.strip('_')} of too many elements to compute here{_at()}"
         return earlier or f"made by torch.{packet.strip('_')} of a tensor without values{_at()}"
 
 
 def is_small(tensor: torch.Tensor) -> bool:
     """Whether values of a tensor on the GPU are kept, where it has some."""
     return tensor.numel() <= (MOST_FLOATS if tensor.dtype.is_floating_point else MOST_WHOLE)
+
+
+def too_many(tensor: torch.Tensor) -> str:
+    """Why no values are kept of a tensor that is made on the GPU, for people."""
+    most = MOST_FLOATS if tensor.dtype.is_floating_point else MOST_WHOLE
+    return f"{tensor.numel():,} elements, of more than {most:,} on the GPU none are kept{_at()}"
 
 
 def _is_cheap(function: Any, args: Any, options: dict[str, Any], tensors: list[torch.Tensor]) -> bool:

@@ -83,6 +83,7 @@ def to_plain(call: KernelCall | RefusedCall, values: ValueTexts) -> dict[str, An
             entry["values"] = sha256(storage.values).hexdigest()
             if entry["values"] not in values:
                 values[entry["values"]] = base64.b64encode(zlib.compress(storage.values, 1)).decode()
+        entry["fill"] = storage.fill.hex()
         storages.append(entry)
     maps = {name: dict(plain[name]) for name in ("job", "arguments", "configuration")}
     return plain | maps | {"storages": storages}
@@ -93,7 +94,13 @@ def from_plain(plain: Mapping[str, Any], values: Mapping[str, bytes]) -> KernelC
     if "reason" in plain:
         return RefusedCall(**{**plain, "grid": tuple(plain["grid"])})
     storages = tuple(
-        Storage(**{**storage, "values": None if storage["values"] is None else values[storage["values"]]})
+        Storage(
+            **{
+                **storage,
+                "values": None if storage["values"] is None else values[storage["values"]],
+                "fill": bytes.fromhex(storage.get("fill", "")),
+            }
+        )
         for storage in plain["storages"]
     )
     return KernelCall(**{**plain, "grid": tuple(plain["grid"]), "storages": storages})

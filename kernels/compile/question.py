@@ -42,7 +42,8 @@ def _plain(call: KernelCall) -> Mapping[str, Any]:
                 storage.name,
                 storage.whole,
                 # Nobody is told where values come from that are known, or that no address depends on.
-                storage.origin if storage.whole and storage.values is None else "",
+                storage.origin if storage.whole and not storage.is_known else "",
+                storage.fill.hex(),
                 None if storage.values is None else sha256(storage.values).hexdigest(),
             ]
             for storage in call.storages

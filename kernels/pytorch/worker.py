@@ -12,7 +12,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ...simulator.device.device import Device, load_device, override
+from ...simulator.device.device import Device, load_device
+from ...simulator.device.what_if import override
 from ...simulator.jobs.processes import Ask, serve_asking
 from ...simulator.operations.operation import RecordedStep
 from ..capture.lowering import lower_or_refuse

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..emulator.storage import STORAGE_SHIFT
-from ..limits import SECTOR_BYTES
+from ..limits import SECTOR_BYTES, WARP_THREADS
 from ..sass.memory_instructions import ATOMICS
 from ..trace.cta.cta_run import CtaAccess
 from ..trace.program.launch import Traced
@@ -110,7 +110,17 @@ def thread_share(accesses: Iterable[Access]) -> float:
     return max(shares, default=1.0)
 
 
-def worst(accesses: Iterable[Access]) -> Access | None:
-    """The access that wastes most; None where none wastes anything."""
-    wasting = [access for access in accesses if access.family not in ATOMICS and access.wasted_bytes > 0]
+def worst(accesses: Iterable[Access], used: float = 1.0) -> Access | None:
+    """The access that wastes most; None where none does.
+
+    Args:
+        used: share of its sectors that it uses less of. A warp that asks for no more than a sector wastes nothing.
+    """
+    wasting = [
+        access
+        for access in accesses
+        if access.family not in ATOMICS
+        and access.wasted_bytes > 0
+        and max(access.useful_bytes, access.threads * SECTOR_BYTES / WARP_THREADS) < used * access.touched_bytes
+    ]
     return max(wasting, key=lambda access: access.wasted_bytes, default=None)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..display.words import percent
+from ..jobs.stopping import OutOfTime
 from ..prediction.bottleneck import LAUNCH, TAIL, WAIT
 from ..prediction.what_helps import Advice, binding_advice
 from ..refusal import DoesNotFit
@@ -20,20 +21,21 @@ from .on_memory import atomics, idle_threads, locks, read_again, uncoalesced
 RULES: tuple[Callable[[Case], Advice | None], ...] = (
     idle_threads,
     locks,
+    read_again,
+    work_for_all,
+    full_wave,
+    fewer_launches,
     spills,
     atomics,
     uncoalesced,
-    read_again,
     bank_conflicts,
     dependent_loads,
     barriers,
     more_ctas,
     more_stages,
-    work_for_all,
-    full_wave,
     longer_ctas,
-    fewer_launches,
 )
+"""Those that simulate nothing come first: what time there is, they take none of it."""
 ENOUGH = 8.0
 """Gain from which on nothing else is looked at: the launch does something that no launch should."""
 LEAST_GAIN = 1.05
@@ -50,15 +52,22 @@ MOST_LINES = 3
 """Causes that are named beside what binds."""
 
 
-def advise(case: Case) -> tuple[Advice, ...]:
+def advise(case: Case) -> tuple[tuple[Advice, ...], tuple[str, ...]]:
     """What would help a launch: what brings most first, then what binds it, then bounds that are small.
+
+    And causes that no time was left to look at.
 
     Spills that are most of the bytes into the SMs come first whatever they bring, and waits of CTAs for each other, of
     which no time is known: both hide what else there is.
     """
     named: list[Advice] = []
+    late: list[str] = []
     for rule in RULES:
-        advice = _by(rule, case)
+        try:
+            advice = _by(rule, case)
+        except OutOfTime:
+            late.append(rule.__name__.replace("_", " "))
+            continue
         if advice and (advice.gain is None or advice.gain >= LEAST_GAIN):
             named.append(advice)
         if advice and (advice.gain or 0.0) >= ENOUGH:
@@ -72,15 +81,18 @@ def advise(case: Case) -> tuple[Advice, ...]:
     binding = _binding(case)
     covers = COVERED.get(binding.cause, frozenset({binding.cause}))
     if any(advice.cause in covers for advice in named) or (named and binding.cause == WAIT):
-        return tuple(named)
+        return tuple(named), tuple(late)
     after = [advice for advice in named if advice.cause in BOUNDED and (advice.gain or LARGE_GAIN) < LARGE_GAIN]
-    return (*(advice for advice in named if advice not in after), binding, *after)
+    return (*(advice for advice in named if advice not in after), binding, *after), tuple(late)
 
 
 def _binding(case: Case) -> Advice:
     """What would help against what binds; where that is waiting, with the line that is waited for most."""
     binding = binding_advice(case.prediction, is_pipelined(case.launch))
-    if binding.cause != WAIT or case.warps is None:
+    try:
+        if binding.cause != WAIT or case.warps is None:
+            return binding
+    except OutOfTime:
         return binding
     place = int(case.warps.awaited_shares.argmax())
     share, line = float(case.warps.awaited_shares[place]), case.at(place)

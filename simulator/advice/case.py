@@ -56,6 +56,7 @@ class Case:
 
     Args:
         launch, prediction: of it on the device; traced: what its code does; spilled_bytes: of a thread [B];
+        known: what came of the code of each class of its CTAs, where that is known already;
         l2: what caches hold before; alone: whether its prediction is that of the launch by itself on such caches.
     """
 
@@ -64,6 +65,7 @@ class Case:
     prediction: LaunchPrediction
     device: Device
     spilled_bytes: int = 0
+    known: tuple[CompiledCost, ...] = ()
     l2: str = "cold"
     alone: bool = True
 
@@ -85,7 +87,9 @@ class Case:
     @cached_property
     def costs(self) -> list[CompiledCost]:
         """What its steps take, class by class; empty where its cycles do not come from its code."""
-        return self.code.costs(residency_of(self.launch, self.device)) if self.code else []
+        if self.known or not self.code:
+            return list(self.known)
+        return self.code.costs(residency_of(self.launch, self.device))
 
     @cached_property
     def warps(self) -> WarpTime | None:

@@ -5,7 +5,7 @@ bound: as many times as fast as threads are idle, as far as HBM allows; so is th
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .. import units
@@ -15,7 +15,7 @@ from ..launch.walk import tally
 from ..limits import SECTOR_BYTES
 from ..prediction.compulsory import stored_bytes
 from ..prediction.what_helps import Advice
-from ..sass.memory_instructions import ATOMICS
+from ..sass.memory_instructions import ATOMICS, GLOBAL_LOADS
 from ..sm.what_if.changed_code import coalesced
 from ..sm.what_if.changed_costs import LaunchChange
 from .accesses import Access, thread_share, useful_share, worst
@@ -28,6 +28,11 @@ LEAST_OF_HBM, READ_AGAIN = 0.3, 1.3
 """Share of the time for which HBM is busy, and how often it gives the same, from which on that is worth a remark."""
 WASTED = 0.8
 """Useful share of the sectors that are touched, below which accesses are said to be uncoalesced."""
+BY_SIDE = "CTAs that share data should run side by side (grouped order), or larger tiles"
+SCATTERED = 0.5
+"""Useful share of the sectors of one access, below which it is looked at by itself."""
+ONCE = 1.1
+"""What a line of source loads of a tensor, over its size, up to which it reads it once."""
 
 
 def atomics(case: Case) -> Advice | None:
@@ -79,16 +84,31 @@ def read_again(case: Case) -> Advice | None:
     saved = share * (traffic.hbm_read_bytes - once) / (traffic.hbm_read_bytes + traffic.hbm_write_bytes)
     text = (
         f"fewer reads of the same data: {units.traffic(traffic.hbm_read_bytes)} come from HBM, of tensors of"
-        f" {units.traffic(once)}; CTAs that share data should run side by side (grouped order), or larger tiles"
+        f" {units.traffic(once)}; {_passes(case) or BY_SIDE}"
     )
     return Advice(cause="read again", text=text, gain=case.bound(saved, without="hbm"))
+
+
+def _passes(case: Case) -> str:
+    """What to do where several lines read a tensor, each of them once; empty where CTAs read what others read."""
+    sizes = {tensor.name: tensor.size_bytes for tensor in case.launch.program.tensors}
+    read: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for access in case.accesses:
+        if access.family in GLOBAL_LOADS:
+            read[case.tensor_of(access.storage)][case.at(access.place)] += access.useful_bytes
+    name = max(read, key=lambda tensor: sum(read[tensor].values()), default="")
+    lines = [at.removeprefix(" at line ") for at, size in read[name].items() if size > WASTED * sizes.get(name, 0)]
+    if len(lines) < 2 or max(read[name].values()) > ONCE * sizes.get(name, 0):
+        return ""
+    return f"{name} is read whole at lines {' and '.join(lines)}: compute in one pass, or keep it in the SM in between"
 
 
 def uncoalesced(case: Case) -> Advice | None:
     """Warps that touch more sectors than they use."""
     accesses = case.accesses
-    where = worst(accesses)
-    if where is None or useful_share(accesses) >= WASTED or thread_share(accesses) < IDLE:
+    # Few bytes may be many lines: such an access is looked at whatever its share of all bytes.
+    where = worst(accesses) if useful_share(accesses) < WASTED else worst(accesses, SCATTERED)
+    if where is None or thread_share(accesses) < IDLE:
         return None
     used = SECTOR_BYTES * where.useful_bytes / where.touched_bytes
     line = case.at(where.place) or " where they use least"
@@ -96,27 +116,48 @@ def uncoalesced(case: Case) -> Advice | None:
         f"coalesced accesses: {used:.2g} of each {SECTOR_BYTES} B that a warp touches{line} are used,"
         f" {percent(useful_share(accesses))} of all; neighbouring threads should have neighbouring elements"
     )
-    change = Change(code=coalesced, launch=_packed(case, accesses))
-    return Advice(cause="uncoalesced", text=text, gain=case.gain(change))
+    alone, shared = _packed_shares(case, accesses)
+    gain = case.gain(Change(code=coalesced, launch=_packed(alone | shared)))
+    # What others ask for of a sector comes from HBM all the same.
+    if shared and case.prediction.causes["hbm"] > 0.0:
+        gain = min(gain, max(1.0, 1.0 / case.prediction.causes["hbm"]))
+    return Advice(cause="uncoalesced", text=text, gain=gain)
 
 
-def _packed(case: Case, accesses: Sequence[Access]) -> LaunchChange:
-    """The launch with tiles of the bytes that are asked for alone, where nobody else asks for the rest of a sector."""
+def _packed_shares(case: Case, accesses: Sequence[Access]) -> tuple[dict[str, float], dict[str, float]]:
+    """Tensor -> what its accesses would move over what they do, if neighbouring threads had neighbouring elements.
+
+    Returns:
+        Of tensors whose sectors nobody else asks for the rest of, and of others.
+    """
     asked: defaultdict[str, float] = defaultdict(float)
+    touched: defaultdict[str, float] = defaultdict(float)
     for access in accesses:
         asked[case.tensor_of(access.storage)] += access.useful_bytes
+        touched[case.tensor_of(access.storage)] += access.touched_bytes
     exact = tally(case.launch.program)
-    shares: dict[str, float] = {}
+    alone: dict[str, float] = {}
+    shared: dict[str, float] = {}
     for tensor in case.launch.program.tensors:
-        moved = exact.load_bytes.get(tensor.name, 0) + exact.store_bytes.get(tensor.name, 0)
-        touched = min(tensor.size_bytes, moved)
-        if touched and asked[tensor.name] < WASTED * touched:
-            shares[tensor.name] = asked[tensor.name] / touched
+        name = tensor.name
+        moved = min(tensor.size_bytes, exact.load_bytes.get(name, 0) + exact.store_bytes.get(name, 0))
+        if moved and asked[name] < WASTED * moved:
+            alone[name] = asked[name] / moved
+        elif moved and asked[name] < WASTED * touched[name]:
+            shared[name] = asked[name] / touched[name]
+    return alone, shared
+
+
+def _packed(shares: Mapping[str, float]) -> LaunchChange:
+    """A launch with tiles of the bytes that are asked for alone. Args: shares: tensor -> these over all."""
 
     def packed(tile: Tile) -> Tile:
         share = shares.get(tile.tensor)
-        if share is None or tile.lists is not None:
+        if share is None:
             return tile
-        return replace(tile, cols=max(SECTOR_BYTES, round(tile.cols * share / SECTOR_BYTES) * SECTOR_BYTES))
+        if tile.lists is not None:
+            return replace(tile, lists=tile.lists.shortened(share))
+        cols = max(SECTOR_BYTES, round(tile.cols * share / SECTOR_BYTES) * SECTOR_BYTES)
+        return replace(tile, cols=cols, rows=max(1, round(tile.rows * share * tile.cols / cols)))
 
     return lambda launch: with_tiles(launch, packed)

@@ -4,23 +4,22 @@ Device files are TOML, one line a number: `l2_bytes = { value = 62914560, kind =
 `load_device("h200")` reads the folder `catalogue/`, `load_device("path/to/file.toml")` any other file;
 names may be short and in any case: `H100` is `h100-sxm`, `RTX 4090` is `rtx-4090`.
 What belongs to the architecture stands in `sm/` (`sm_numbers`); a table `[sm]` replaces single numbers of it.
-A what-if is `dataclasses.replace(device, l2_bytes=...)` or `--set l2_bytes=...`.
+A what-if is `dataclasses.replace(device, l2_bytes=...)` or `--set l2_bytes=...` (`what_if`).
 """
 
 import re
 import tomllib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import resources
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from .. import units
 from ..arguments import instance, shown
 from ..dtypes import DTYPES
 from ..names import unknown
 from .numbers import Provenance, check_keys, check_number, number, numbers_of, plain, read_entry
-from .sm_numbers import SM_TABLE, SmNumbers, sm_fields, sm_of
+from .sm_numbers import SM_TABLE, SmNumbers, sm_of
 
 ALIASES = {
     "h100": "h100-sxm",
@@ -37,6 +36,9 @@ ALIASES = {
     "a100sxm440gb": "a100-sxm-40gb",
     "4090": "rtx-4090",
     "5090": "rtx-5090",
+    "3090": "rtx-3090",
+    "rtxpro6000blackwell": "rtx-pro-6000",
+    "dgxspark": "gb10",
 }
 """Another name, squashed -> the one in the catalogue that people mostly mean."""
 MAKERS = ("nvidia", "geforce", "tesla")
@@ -55,6 +57,8 @@ class Device:
     compute_capability: str
     product: str = ""
     """Part of the product name that its driver reports; empty: it is not looked for."""
+    held_against: str = ""
+    """Where predictions for it are held against measurements; empty: none was."""
     sms: int = number(1, 1024, whole=True, doc="streaming multiprocessors")
     boost_clock_hz: float = number(1e8, 1e10, doc="SM clock when power allows")
     gpc_clock_spread: float = number(
@@ -123,14 +127,33 @@ class Device:
     hbm_turn_s: float = number(0, 1e-4, doc="how long a read waits where it meets device memory writing")
 
     mma_fp16_flop_per_cycle: float = number(0, 1e6, doc="mma.sync, fp16 or bf16, fp32 sums, per SM")
+    mma_fp16_acc16_flop_per_cycle: float = number(
+        0, 1e6, optional=True, doc="the same, fp16 sums; 0: as with fp32 sums"
+    )
     mma_tf32_flop_per_cycle: float = number(0, 1e6, doc="mma.sync, tf32, per SM")
-    mma_fp8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="mma.sync, fp8, per SM")
+    mma_fp8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="mma.sync, fp8, fp32 sums, per SM")
+    mma_fp8_acc16_flop_per_cycle: float = number(0, 1e6, optional=True, doc="the same, fp16 sums; 0: as with fp32 sums")
+    mma_int8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="mma.sync, int8, int32 sums, per SM")
+    mma_fp64_flop_per_cycle: float = number(0, 1e6, optional=True, doc="mma.sync, fp64, per SM")
+    mma_mxfp8_flop_per_cycle: float = number(
+        0, 1e6, optional=True, doc="mma.sync, fp8 with a scale for each block, per SM; 0: as fp8"
+    )
+    mma_mxfp4_flop_per_cycle: float = number(
+        0, 1e6, optional=True, doc="mma.sync, fp4 with a scale for each block, per SM"
+    )
     wgmma_fp16_flop_per_cycle: float = number(0, 1e6, optional=True, doc="wgmma, fp16 or bf16, per SM")
     wgmma_tf32_flop_per_cycle: float = number(0, 1e6, optional=True, doc="wgmma, tf32, per SM")
     wgmma_fp8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="wgmma, fp8, per SM")
+    wgmma_int8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="wgmma, int8, int32 sums, per SM")
     tcgen05_fp16_flop_per_cycle: float = number(0, 1e6, optional=True, doc="tcgen05, fp16 or bf16, per SM")
     tcgen05_tf32_flop_per_cycle: float = number(0, 1e6, optional=True, doc="tcgen05, tf32, per SM")
-    tcgen05_fp8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="tcgen05, fp8, per SM")
+    tcgen05_fp8_flop_per_cycle: float = number(
+        0, 1e6, optional=True, doc="tcgen05, fp8, with scales or without, per SM"
+    )
+    tcgen05_int8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="tcgen05, int8, int32 sums, per SM")
+    tcgen05_mxfp4_flop_per_cycle: float = number(
+        0, 1e6, optional=True, doc="tcgen05, fp4 with a scale for each block, per SM"
+    )
     fma_per_cycle: float = number(1, 1e4, doc="FP32 multiply-adds per SM")
     alu_per_cycle: float = number(1, 1e4, doc="integer, compare, select and max operations per SM")
     mufu_per_cycle: float = number(1, 1e4, doc="exponentials (MUFU) per SM")
@@ -166,18 +189,26 @@ class Device:
 
     def tensor_flop_per_cycle(self, instruction: str, dtype: str) -> float:
         """Peak of an instruction class, per cycle and SM [FLOP]. Args: instruction: mma, wgmma or tcgen05; dtype."""
-        kind = DTYPES[dtype].tensor_rate
-        return float(getattr(self, f"{instruction}_{kind}_flop_per_cycle"))
+        return self.matmul_flop_per_cycle(instruction, DTYPES[dtype].tensor_rate)
 
     def fastest_flop_per_cycle(self, dtype: str) -> float:
         """The same of the fastest class that the device has [FLOP]; 0 where it has none for the type."""
-        return max(self.tensor_flop_per_cycle(instruction, dtype) for instruction in INSTRUCTIONS)
+        return self.fastest_of_kind(DTYPES[dtype].tensor_rate)
+
+    def matmul_flop_per_cycle(self, instruction: str, kind: str) -> float:
+        """The same of a kind of matmul: `sass.matrix.MatmulShape.kind`; 0: there is none [FLOP]."""
+        rate = float(getattr(self, f"{instruction}_{kind}_flop_per_cycle", 0.0))
+        return self.matmul_flop_per_cycle(instruction, SAME_RATE[kind]) if not rate and kind in SAME_RATE else rate
+
+    def fastest_of_kind(self, kind: str) -> float:
+        """The same of the fastest class [FLOP]."""
+        return max(self.matmul_flop_per_cycle(instruction, kind) for instruction in INSTRUCTIONS)
 
 
-TEXTS = {"name": True, "compute_capability": True, "product": False}
+SAME_RATE = {"fp16_acc16": "fp16", "fp8_acc16": "fp8", "mxfp8": "fp8"}
+"""Kind of matmul -> the one whose rate it has where a device file says nothing of it."""
+TEXTS = {"name": True, "compute_capability": True, "product": False, "held_against": False}
 """Keys of a device file that are no numbers, and whether they must be there."""
-SET = Provenance("set", "--set")
-"""Origin of a number that a what-if has replaced."""
 DEVICE_KEYS = "`tilesight devices h200 --all`"
 """The command that lists the keys of a device."""
 INSTRUCTIONS = ("mma", "wgmma", "tcgen05")
@@ -250,10 +281,10 @@ def found_device(device: Device | str | PathLike[str]) -> tuple[Device, str]:
 def device_of_product(product: str) -> str | None:
     """The catalogue's device of that product, by the name that the driver reports; None where there is none.
 
-    The longest name counts: an `H100 PCIe` is no `H100`.
+    The longest name counts, and all of a word: an `H100 PCIe` is no `H100`, an `L40S` no `L4`.
     """
     parts = {device.product: name for name in catalogue() if (device := load_device(name)).product}
-    fitting = [part for part in parts if part in product]
+    fitting = [part for part in parts if re.search(rf"{re.escape(part)}(?!\w)", product)]
     return parts[max(fitting, key=len)] if fitting else None
 
 
@@ -310,41 +341,3 @@ def _device_of(table: dict[str, Any]) -> Device:
         values[key], provenance[key] = read_entry(key, table[key])
     sm = sm_of(table["compute_capability"], table.get(SM_TABLE, {}))
     return Device(**values, sm=sm, provenance=provenance)  # type: ignore[arg-type]
-
-
-def with_number(device: Device, key: str, value: float, origin: Provenance) -> Device:
-    """A device with one number replaced, its own or its SM's. Raises: ValueError: no GPU can have it."""
-    changed: dict[str, Any] = {key: value}
-    if key in sm_fields():
-        return replace(device, sm=replace(device.sm, provenance=device.sm.provenance | {key: origin}, **changed))
-    return replace(device, provenance=device.provenance | {key: origin}, **changed)
-
-
-def override(device: Device, settings: list[str]) -> Device:
-    """What-if: a device with some numbers replaced.
-
-    Args:
-        settings: texts `key=value`, the value as `units.parse_quantity` reads it.
-
-    Raises:
-        ValueError: unknown key, or a value that is no number or out of range.
-    """
-    known = {item.name: item for item in number_fields()} | sm_fields()
-    for setting in settings:
-        key, separator, text = setting.partition("=")
-        if not separator:
-            raise ValueError(
-                f"--set {setting!r}: must be key=value, such as l2_bytes=30MiB; {DEVICE_KEYS} lists all keys"
-            )
-        if key not in known:
-            raise ValueError(f"--set {setting!r}: key {unknown(key, known, DEVICE_KEYS)}")
-        if known[key].metadata["count"]:
-            raise ValueError(f"--set {key}: is a list of numbers; give it in a table [{SM_TABLE}] of a device file")
-        try:
-            value: float = units.parse_quantity(text)
-            if known[key].metadata["whole"] and value.is_integer():
-                value = int(value)
-            device = with_number(device, key, value, SET)
-        except ValueError as error:
-            raise ValueError(f"--set {key}: {error}") from None
-    return device

@@ -1,5 +1,7 @@
-"""Files of results: made by the writers of reports, which are a floor above and load on first use."""
+"""Files of results: written whole or not at all, and made by the writers of reports, which load on first use."""
 
+import os
+import secrets
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -16,9 +18,37 @@ def written_by(room: str, name: str) -> Any:
 def kept(content: Any, file: str | PathLike[str] | None) -> Any:
     """The content, written to a file where one is named. Raises: OSError: it cannot be written."""
     if file is not None:
-        data = content.encode() if isinstance(content, str) else content
-        Path(file).write_bytes(data)
+        write_whole(file, content)
     return content
+
+
+def write_whole(file: str | PathLike[str], content: str | bytes) -> None:
+    """Write a file whole or not at all; what is no ordinary file (a pipe, a terminal) is written in place.
+
+    Raises:
+        OSError: it cannot be written; what was there before is still there.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    target = os.path.realpath(file)
+    if os.path.exists(target) and not os.path.isfile(target):
+        with open(target, "wb") as stream:
+            stream.write(data)
+        return
+    temporary = beside(target)
+    try:
+        with open(temporary, "xb") as stream:
+            stream.write(data)
+        if os.path.exists(target):
+            os.chmod(temporary, os.stat(target).st_mode & 0o7777)
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def beside(target: str | PathLike[str]) -> Path:
+    """A new name in the folder of a file, which takes the file's place once it is whole."""
+    return Path(target).with_name(f".tilesight-{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
 def page_made(function: str) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ..limits import WORD_BYTES
 from ..sass.decode import Instruction
 from ..sass.flow import Flow
 from ..sass.memory_instructions import GLOBAL_LOADS, SIGNED, addressed, bytes_of
@@ -26,9 +27,9 @@ class Memory:
         self.storages = {storage.number: storage for storage in storages}
         self.read: set[int] = set()
         self._given = {
-            storage.number: np.frombuffer(storage.values, dtype=np.uint8)
+            storage.number: np.frombuffer(storage.values or storage.fill * WORD_BYTES, dtype=np.uint8)
             for storage in self.storages.values()
-            if storage.values
+            if storage.values or storage.fill
         }
 
     @property
@@ -54,11 +55,12 @@ class Memory:
         known = np.zeros(SHAPE, dtype=np.bool_)
         low, high = int(addresses.min()), int(addresses.max())
         for number, data in self._given.items():
-            begin = self.storages[number].address
-            if high < begin or low >= begin + len(data):
+            storage = self.storages[number]
+            begin, given = storage.address, storage.size_bytes if storage.fill else len(data)
+            if high < begin or low >= begin + given:
                 continue
             offsets = addresses - begin
-            inside = (offsets >= 0) & (offsets + size <= len(data))
+            inside = (offsets >= 0) & (offsets + size <= given)
             if not inside.any():
                 continue
             self.read.add(number)
@@ -68,7 +70,7 @@ class Memory:
             parts = data[: len(data) // unit * unit].view(f"u{unit}")
             for place in range(len(words)):
                 for byte in range(0, min(4, size), unit):
-                    part = parts[(at + 4 * place + byte) // unit].astype(np.int64)
+                    part = parts[(at + 4 * place + byte) // unit % len(parts)].astype(np.int64)
                     words[place] = words[place] | np.where(inside, part << 8 * byte, 0)
             known = known | inside
         return words, known
@@ -77,11 +79,12 @@ class Memory:
 def load_of_memory(instruction: Instruction, memory: Memory) -> Step:
     """What a load from global memory does to the threads: as `compile_instruction`, but that values are returned."""
     plain = compile_instruction(instruction)
-    if not memory.has_values or instruction.family == "LDGSTS":
+    names = [name for name in written(instruction) if not name.lstrip("U").startswith("P")]
+    if not memory.has_values or not names or instruction.family == "LDGSTS":
         return plain
     address = global_address_of(addressed(instruction)[0])
     guard = predicate_of(instruction.guard) if instruction.guard else None
-    size, names = bytes_of(instruction), [name for name in written(instruction) if not name.lstrip("U").startswith("P")]
+    size = bytes_of(instruction)
     signed = not SIGNED.isdisjoint(instruction.modifiers)
 
     def step(threads: Threads, mask: Array) -> None:

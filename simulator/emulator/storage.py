@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 STORAGE_SHIFT = 40
 """Storages are so far apart (log2 of bytes)."""
+MOST_VALUES_BYTES = 1 << 28
+"""Storages above this are data, not what addresses are computed from: their values are not looked at [B]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +18,8 @@ class Storage:
     Args:
         number: in the recording; size_bytes: of all of it [B]; name: parameter that it was first passed for.
         whole: whether its elements are whole numbers, which addresses and branches may depend on.
-        values: its bytes, where they are given; origin: else what left it without, for people, where that is known.
+        values: its bytes, where they are given; fill: else bytes that repeat in all of it, where it holds one value;
+        origin: else what left it without, for people, where that is known.
     """
 
     number: int
@@ -24,7 +27,13 @@ class Storage:
     name: str
     whole: bool = False
     values: bytes | None = field(default=None, repr=False)
+    fill: bytes = b""
     origin: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its values are."""
+        return self.values is not None or bool(self.fill)
 
     @property
     def address(self) -> int:

@@ -12,6 +12,7 @@ CTAs that run at the same time may be whole windows apart, and must not hit each
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 
 import numpy as np
@@ -33,6 +34,7 @@ from ..core.engine.program import (
 )
 from ..device.device import Device
 from ..integers import cdiv
+from ..launch.lists import Lists
 from ..launch.program import ASYNCHRONOUS, THROUGH_L1, Affine, Launch, Loop, Step, Tensor, Tile
 from ..launch.walk import pipelined_stages, steps
 from ..limits import SECTOR_BYTES
@@ -62,11 +64,13 @@ class LoweredTensors:
         table: records of `core.engine.program.TENSOR`.
         index: tensor name -> row.
         granules: numbers of them in all.
+        size_bytes: of all tensors [B].
     """
 
     table: np.ndarray
     index: dict[str, int]
     granules: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +120,7 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
             for tile in (*step.loads, *step.stores):
                 tiles.setdefault(tile.tensor, []).append(tile)
     rows: list[tuple[int, ...]] = []
-    base = 0
+    base = address = 0
     for name, tensor in tensors.items():
         packed = tensor.pitch_bytes == tensor.row_bytes
         if resolution == "line":
@@ -137,10 +141,14 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
             )
             fold = cdiv(total, max(1, total // window))
         shape = high, wide, tensor.rows, tensor.row_bytes
-        rows.append((base, slab_granules, row_granules, *shape, int(packed), fold, int(fold < total), stride))
+        rows.append((base, slab_granules, row_granules, *shape, int(packed), fold, int(fold < total), stride, address))
         base += fold
+        address += tensor.slabs * tensor.rows * tensor.row_bytes
     return LoweredTensors(
-        table=np.array(rows, dtype=TENSOR), index={name: i for i, name in enumerate(tensors)}, granules=base
+        table=np.array(rows, dtype=TENSOR),
+        index={name: i for i, name in enumerate(tensors)},
+        granules=base,
+        size_bytes=address,
     )
 
 
@@ -162,8 +170,8 @@ def _chunk_shape(tensor: Tensor, tiles: list[Tile]) -> tuple[int, int]:
             wide = gcd(wide, tile.cols * tensor.element_bytes)
             for _, coefficient in tile.col:
                 wide = gcd(wide, coefficient * tensor.element_bytes)
-        if tile.lists is not None and len(tile.lists.pieces):
-            row, col = np.gcd.reduce(tile.lists.pieces, axis=0).tolist()
+        if tile.lists is not None:
+            row, col = tile.lists.steps
             high = gcd(high, row) if tile.rows < tensor.rows else high
             wide = gcd(wide, col * tensor.element_bytes) if tile.cols < tensor.cols else wide
     # Smaller ones than memory moves would each be paid for with a sector.
@@ -238,7 +246,7 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
     return LoweredLaunch(
         tiles=lowered_tiles,
         origins=origins,
-        lists=_lists(launch, tiles),
+        lists=_joined(*((tile.lists, _element_bytes(launch, tile)) for tile in tiles if tile.lists is not None)),
         steps=np.array(spans, dtype=STEP_TILES),
         loops=np.array(loops, dtype=LOOP_NEST),
         code=np.array(code, dtype=np.int64),
@@ -271,9 +279,16 @@ def _lower_tiles(
     origins = np.zeros((len(tiles), 3, TERMS, 2), dtype=np.int64)
     base = 1
     for tile, waits, origin in zip(tiles, added, origins, strict=True):
-        element_bytes = launch.program.tensor(tile.tensor).element_bytes
+        element_bytes = _element_bytes(launch, tile)
         extent = tile.rows, tile.cols * element_bytes
-        flags = tile.path in ASYNCHRONOUS, tile.path in THROUGH_L1, tile.path == "atomic", tile.integers, waits
+        flags = (
+            tile.path in ASYNCHRONOUS,
+            tile.path in THROUGH_L1,
+            tile.path == "atomic",
+            tile.integers,
+            waits,
+            tile.passing,
+        )
         lists = -1, 0
         terms_of_lists: Affine = ()
         if tile.lists is not None:
@@ -286,14 +301,24 @@ def _lower_tiles(
     return np.array(rows, dtype=TILE), origins
 
 
-def _lists(launch: Launch, tiles: list[Tile]) -> np.ndarray:
-    """Lists and pieces of all tiles, one behind the other, as in `core.engine.program`; the first place is not used."""
+def _element_bytes(launch: Launch, tile: Tile) -> int:
+    return launch.program.tensor(tile.tensor).element_bytes
+
+
+@lru_cache(maxsize=1)
+def _joined(*lists: tuple[Lists, int]) -> np.ndarray:
+    """Lists and pieces of all tiles, one behind the other, as in `core.engine.program`; the first row is not used.
+
+    Those of the newest launch are kept: it is simulated cold, behind dirty data, and once for each piece of advice.
+
+    Args:
+        lists: of each tile, and bytes of an element of its tensor.
+    """
     parts = [np.zeros((1, 2), dtype=np.int64)]
     base = 1
-    for tile in tiles:
-        if tile.lists is not None:
-            spans = tile.lists.spans.copy()
-            spans[:, 0] += base + len(spans)
-            parts += [spans, tile.lists.pieces * np.array((1, launch.program.tensor(tile.tensor).element_bytes))]
-            base += len(tile.lists.spans) + len(tile.lists.pieces)
+    for pieces_of, element_bytes in lists:
+        spans = pieces_of.spans.copy()
+        spans[:, 0] += base + len(spans)
+        parts += [spans, pieces_of.pieces * np.array((1, element_bytes))]
+        base += len(spans) + len(pieces_of.pieces)
     return np.ascontiguousarray(np.concatenate(parts), dtype=np.int64)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from math import inf
 
 from .stopping import OutOfTime, Stage, Stopped, Tell, limited, out_of_time
-from .working_clock import working_s
+from .working_clock import thread_s
 
 PACKAGE = f"{__name__.partition('.')[0]}."
 """What names of the program's own modules begin with."""
@@ -29,7 +29,7 @@ class Attempts:
         names: Sequence[str],
         limit_s: float | None = None,
         tell: Tell | None = None,
-        clock: Callable[[], float] = working_s,
+        clock: Callable[[], float] = thread_s,
     ) -> None:
         self.refused: dict[int, str] = {}
         """Number of each piece that failed -> why, in one line."""

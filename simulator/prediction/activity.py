@@ -6,6 +6,7 @@ from ..device.device import Device
 from ..engine.clock import Activity
 from ..launch.program import Launch
 from ..sm.step_cost import PIPES
+from ..sm.tensor_rate import peak_flop_per_cycle
 from ..traffic import Traffic
 
 
@@ -15,7 +16,7 @@ def activity_of(traffic: Traffic, launch: Launch, clock_hz: float, device: Devic
         return Activity(0.0, 0.0, 0.0)
     time_s = traffic.cycles / clock_hz
     return Activity(
-        tensor=traffic.executed_flop / (traffic.cycles * device.sms * device.fastest_flop_per_cycle(launch.dtype)),
+        tensor=traffic.executed_flop / (traffic.cycles * device.sms * peak_flop_per_cycle(launch, device)),
         fill=traffic.smem_fill_bytes / (traffic.cycles * device.sms * device.sm_fill_bytes_per_cycle),
         hbm=(traffic.hbm_read_bytes + traffic.hbm_write_bytes) / (device.hbm_peak_bytes_per_s * time_s),
     )
@@ -24,7 +25,8 @@ def activity_of(traffic: Traffic, launch: Launch, clock_hz: float, device: Devic
 def utilisation_of(traffic: Traffic, pipe_cycles: np.ndarray, clock_hz: float, device: Device) -> dict[str, float]:
     """Busy share of each resource, of the kernel's cycles.
 
-    `fma` covers the FP32 and the ALU pipe, `l2` its links to the SMs and within.
+    `fma` covers the FP32 and the ALU pipe, `smem` the one of L1 and shared memory, `l2` L2 and its links to the SMs,
+    `fabric` the link between the partitions of L2.
 
     Args:
         pipe_cycles: cycles of use of each pipe, summed over SMs; float64 (pipes,).
@@ -38,7 +40,8 @@ def utilisation_of(traffic: Traffic, pipe_cycles: np.ndarray, clock_hz: float, d
     port = traffic.smem_fill_bytes / (device.sm_fill_bytes_per_cycle * device.sms * clock_hz)
     hbm = traffic.hbm_read_bytes / device.hbm_read_bytes_per_s + traffic.hbm_write_bytes / device.hbm_write_bytes_per_s
     return {name: float(share) for name, share in pipes.items()} | {
-        # Nobody waits for stores: the last of them may still be on their way to L2 when the launch ends.
-        "l2": min(1.0, max(l2, fabric, port) / time_s),
+        # The last stores may still be on their way when the launch ends.
+        "l2": min(1.0, max(l2, port) / time_s),
+        "fabric": min(1.0, fabric / time_s),
         "hbm": hbm / time_s,
     }

@@ -5,10 +5,12 @@ In: its program, what it asks for, and its prediction. Out: the roofline's time,
 
 from dataclasses import dataclass
 
-from ..closed_form.roofline import compulsory_bytes, tensor_peak_flop_per_s
+from ..closed_form.roofline import compulsory_bytes
 from ..device.device import Device
+from ..engine.clock import tensor_clock_hz
 from ..launch.program import Launch
 from ..launch.walk import Tally
+from ..sm.tensor_rate import peak_flop_per_cycle
 from .prediction import LaunchPrediction
 
 
@@ -49,8 +51,9 @@ class Ceiling:
         compulsory_read_bytes, compulsory_write_bytes: each tensor once, or less where the launch asks for less of it;
             and no more than HBM moves, where L2 has it from a launch before or keeps it for one behind [B].
         flop: operations of its matrix instructions [FLOP].
-        hbm_bytes_per_s: HBM, by the datasheet; l2_bytes_per_s: L2; fill_bytes_per_s: into all SMs [B/s].
-        flop_per_s: tensor cores, with the type of the operands; 0: the launch has no matrix instructions [FLOP/s].
+        hbm_bytes_per_s: HBM, by the datasheet; l2_bytes_per_s: L2; fabric_bytes_per_s: between its partitions;
+            fill_bytes_per_s: into all SMs; smem_bytes_per_s: L1 and shared memory of all SMs [B/s].
+        flop_per_s: tensor cores, with the types of the operands and sums; 0: no matrix instructions [FLOP/s].
         tensors: bytes by tensor, the largest traffic first.
     """
 
@@ -59,7 +62,9 @@ class Ceiling:
     flop: int
     hbm_bytes_per_s: float
     l2_bytes_per_s: float
+    fabric_bytes_per_s: float
     fill_bytes_per_s: float
+    smem_bytes_per_s: float
     flop_per_s: float
     tensors: tuple[TensorBytes, ...]
 
@@ -87,6 +92,14 @@ class Ceiling:
     def limit(self) -> str:
         """What sets it: `hbm` or `tensor`."""
         return "hbm" if self.hbm_s >= self.tensor_s else "tensor"
+
+    @property
+    def peaks(self) -> dict[str, float]:
+        """The peaks in `predict --json`, which `% of peak` is of: bytes over time over one of them [B/s, FLOP/s]."""
+        names = ("hbm", "l2", "fabric", "fill", "smem")
+        return {f"{name}_bytes_per_s": getattr(self, f"{name}_bytes_per_s") for name in names} | {
+            "flop_per_s": self.flop_per_s
+        }
 
     def multiple(self, time_s: float) -> float:
         """A time over the roofline's; 0 where nothing bounds it."""
@@ -119,7 +132,9 @@ def ceiling_of(launch: Launch, totals: Tally, prediction: LaunchPrediction, devi
         flop=flop,
         hbm_bytes_per_s=device.hbm_peak_bytes_per_s,
         l2_bytes_per_s=device.l2_bytes_per_s,
+        fabric_bytes_per_s=device.fabric_bytes_per_s,
         fill_bytes_per_s=device.sm_fill_bytes_per_cycle * cycles_per_s,
-        flop_per_s=tensor_peak_flop_per_s(device, launch.dtype) if flop else 0.0,
+        smem_bytes_per_s=device.smem_bytes_per_cycle * cycles_per_s,
+        flop_per_s=device.sms * peak_flop_per_cycle(launch, device) * tensor_clock_hz(launch, device) if flop else 0.0,
         tensors=tuple(sorted(tensors, key=lambda tensor: -(tensor.loaded_bytes + tensor.stored_bytes))),
     )

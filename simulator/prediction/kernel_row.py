@@ -70,6 +70,14 @@ class KernelRow:
         return self.accesses - self.known_accesses - self.estimated_accesses
 
     @property
+    def cost_doubt(self) -> str:
+        """Why its cycles do not come from its machine code, in one line; empty where they do, or it is refused."""
+        if not self.prediction or self.prediction.cost == "compiled":
+            return ""
+        reason = self.prediction.cost.removeprefix("tiles: ")
+        return f"kernel {self.name}: cycles estimated from tile sizes, its time is a guess: {reason}"
+
+    @property
     def time_text(self) -> str:
         """Its time for people; `>= 132 us` where it is a lower bound."""
         return f"{'>= ' if self.lower_bound else ''}{units.duration(self.traffic.time_s)}"
@@ -96,6 +104,9 @@ class KernelRow:
             "do_bench_time_s": self.do_bench.traffic.time_s if self.do_bench else None,
             "sustained_clock_hz": launch.sustained_clock_hz if launch else None,
             "bottleneck": launch.bottleneck if launch else None,
+            "causes": dict(launch.causes) if launch else None,
+            "global_smem_fraction": launch.global_smem_fraction if launch else None,
+            "peaks": ceiling.peaks if ceiling else None,
             "ctas_per_sm": launch.ctas_per_sm if launch else None,
             "occupancy_fraction": launch.occupancy_fraction if launch else None,
             "occupancy_limit": launch.occupancy_limit if launch else None,
@@ -113,6 +124,22 @@ class KernelRow:
             "notes": list(self.notes),
             "refused": self.refused,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTime:
+    """A line of source, and where the time of all warps goes.
+
+    Args:
+        file, number: of the line; time_fraction: of the time, spent at it; awaited_fraction: waited for its results
+            elsewhere; reason: what warps do there most, one of `explanation.REASONS`.
+    """
+
+    file: str
+    number: int
+    time_fraction: float
+    awaited_fraction: float
+    reason: str
 
 
 def times_of(rows: Sequence[KernelRow]) -> dict[str, tuple[float, float]]:

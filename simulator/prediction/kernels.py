@@ -14,7 +14,7 @@ from ..display.files import kept, page_made, written_by
 from ..display.frames import frame
 from ..display.render import table, wrapped
 from ..traffic import Traffic
-from .kernel_row import KernelRow, times_of, traffic_dict
+from .kernel_row import KernelRow, SourceTime, times_of, traffic_dict
 from .kernel_table import bytes_line, configuration_columns, grid_text, launch_columns, tensors_text
 from .timing import EVENTS_S, TIMINGS, one_of_timings, timing_text
 from .torch_operation import TorchOperation, torch_note
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "tilesight.predict/1"
 WIDTH = 120
+MOST_DOMINANT, LEAST_DOMINANT = 3, 0.05
+"""Launches that have pictures, those that take longest, and the share of the time from which on they do."""
 MATTERS = 0.05
 """Share of the bytes that are asked for from which on estimated ones are named first."""
 
@@ -40,6 +42,7 @@ class KernelsPrediction:
         ended: what the code that launches raised after the last of them, in one line; empty: it ran to its end.
         timing: how time is measured, one of `TIMINGS`; every_time: where that is not `single`, as `times`.
         helps: what would make the longest launch faster, what brings most first; empty: nobody has simulated it.
+        sources: of the dominant launches, by number of their row: time at each line of source, where that is known.
     """
 
     device: str
@@ -52,6 +55,7 @@ class KernelsPrediction:
     timing: str = "single"
     every_time: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     helps: tuple[Advice, ...] = ()
+    sources: tuple[tuple[int, tuple[SourceTime, ...]], ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -96,6 +100,13 @@ class KernelsPrediction:
     def longest(self) -> KernelRow:
         """The launch that takes longest; the first of equals."""
         return max(self.rows, key=lambda row: row.traffic.time_s)
+
+    @property
+    def dominant(self) -> list[int]:
+        """Numbers of the launches that have pictures and lines of source, the longest first."""
+        shares = {place: row.traffic.time_s / self.total.time_s for place, row in enumerate(self.rows) if row.ceiling}
+        longest = sorted(shares, key=lambda place: -shares[place])
+        return [place for place in longest[:MOST_DOMINANT] if shares[place] >= LEAST_DOMINANT]
 
     def to_html(self, file: str | PathLike[str] | None = None) -> str:
         """The report of `predict --html`. Args: file: to write it to. Raises: OSError: it cannot be written."""
@@ -190,21 +201,23 @@ class KernelsPrediction:
     def remarks(self) -> list[str]:
         """What stands below the table: the longest launch, what was refused, how much is known, and every note.
 
-        How much is known comes first where that matters.
+        How much is known, and what is estimated, comes first where that matters.
         """
+        doubts = dict.fromkeys(row.cost_doubt for row in self.rows if row.cost_doubt)
         longest, moved = self.longest.prediction, bytes_line(self.longest)
         notes = dict.fromkeys([*self.notes, *(note for row in self.rows for note in row.notes)])
         known = [f"Note     {self.known_text}"] if self.known_text else []
         first, later = (known, []) if self.is_estimated else ([], known)
         return [
             *([f"Time     {text}"] if (text := timing_text(self.times, self.timing)) else ()),
+            *(f"Note     {doubt}" for doubt in doubts),
             *first,
             *(dominating_lines(longest, self.total.time_s, self.helps) if longest else ()),
             *([f"Bytes    {moved}"] if moved else ()),
             *(f"Refused  {row.refused}" for row in self.rows if row.refused),
             *later,
             *([f"Note     {torch_note(self.torch_operations)}"] if self.torch_operations else ()),
-            *(f"Note     {note}" for note in notes),
+            *(f"Note     {note}" for note in notes if note not in doubts),
         ]
 
     @property

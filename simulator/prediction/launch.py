@@ -12,7 +12,7 @@ from ..engine.engine import LaunchRun
 from ..launch.program import Launch
 from ..launch.walk import Tally, matmuls_of
 from ..residency.residency import Residency
-from ..sm.step_cost import StepCost
+from ..sm.step_cost import PIPES, StepCost
 from ..traffic import Traffic
 from .activity import activity_of, utilisation_of
 from .bottleneck import LAUNCH, TAIL, causes_of
@@ -88,6 +88,7 @@ def predict_launch(
         overhead_s=time_s - kernel_s,
         causes=causes_of(spent_s, time_s),
         utilisation=utilisation,
+        global_smem_fraction=_global_smem_fraction(costs, exact.executions),
         kv_under_way_bytes=kv_bytes,
         l2_fit=l2_fit_of(launch, exact, kv_bytes, run.hbm_read_bytes, device),
         ctas_per_sm=residency.ctas_per_sm,
@@ -120,6 +121,14 @@ def with_useful(launches: Sequence[LaunchPrediction], useful_flop: int) -> tuple
         replace(launch, traffic=replace(launch.traffic, matmul_flop=after - before))
         for launch, (before, after) in zip(launches, pairwise(shares), strict=True)
     )
+
+
+def _global_smem_fraction(costs: dict[str, StepCost], executions: dict[str, int]) -> float:
+    """Of the cycles of the pipe of L1 and shared memory, the share that accesses to global memory take."""
+    smem = PIPES.index("smem")
+    cycles = {name: costs[name].pipe_cycles[smem] * count for name, count in executions.items()}
+    taken = sum(costs[name].global_smem_fraction * spent for name, spent in cycles.items())
+    return taken / sum(cycles.values()) if taken else 0.0
 
 
 def _pipe_cycles(costs: dict[str, StepCost], executions: dict[str, int]) -> np.ndarray:

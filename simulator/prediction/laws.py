@@ -10,16 +10,12 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from math import ceil
 
-import numpy as np
-
 from ..device.device import Device
 from ..launch.program import Launch
 from ..limits import SUB_CORES
 from ..sass import matrix
-from ..sass.flow import flow_of
-from ..sass.matrix import matmul_shape_of
 from ..sass.opcodes import rules
-from ..sm.tensor_rate import LIKE, rates_of, tensor_cycles_of
+from ..sm.tensor_rate import LIKE, issued_matmuls, rates_of, tensor_cycles_of
 from .compulsory import compulsory_read_bytes
 from .prediction import LaunchPrediction
 
@@ -133,20 +129,18 @@ def tensor_cycles(launch: Launch, executions: Mapping[str, int], device: Device)
     if not launch.traced or launch.resources.code is None:
         return tensor_cycles_of(launch, executions, device)
     table = rules(int(device.compute_capability.replace(".", "")))
-    issued = np.sum([code.issued for code in launch.traced], axis=0)
     least = most = 0.0
-    for instruction, times in zip(flow_of(launch.resources.code.sass).instructions, issued, strict=True):
-        if times and (matmul := matmul_shape_of(instruction)):
-            rate, usual = rates_of(instruction, table, device)
-            if rate:
-                cycles = matmul.flop / rate
-                least += times / matmul.warps * cycles
-                if matmul.instruction != "mma":
-                    # Short ones of a warpgroup wait for A from shared memory, or for their sums; in tensor memory those
-                    # of few rows leave lanes idle.
-                    least_cycles = device.sm.wgmma_registers_least_cycles if matmul.instruction == "wgmma" else 0.0
-                    cycles = max(cycles, max(matrix.tensor_cycles(matmul, 1.0), least_cycles) * usual / rate)
-                most += times / matmul.warps * cycles
+    for instruction, matmul, times in issued_matmuls(launch):
+        rate, usual = rates_of(instruction, table, device)
+        if rate:
+            cycles = matmul.flop / rate
+            least += times * cycles
+            if matmul.instruction != "mma":
+                # Short ones of a warpgroup wait for A from shared memory, or for their sums; in tensor memory those
+                # of few rows leave lanes idle.
+                least_cycles = device.sm.wgmma_registers_least_cycles if matmul.instruction == "wgmma" else 0.0
+                cycles = max(cycles, max(matrix.tensor_cycles(matmul, 1.0), least_cycles) * usual / rate)
+            most += times * cycles
     return least, most
 
 

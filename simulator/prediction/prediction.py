@@ -40,6 +40,8 @@ class LaunchPrediction:
         l2_fit: `near` or `beyond` where they nearly fill or exceed a partition of L2 and HBM reads them again, else
             empty (`notes`).
         utilisation: resource name -> busy fraction of the launch's cycles.
+        global_smem_fraction: of the busy time of `smem`, the pipe of L1 and shared memory, the share that accesses to
+            global memory take (gathers, and what passes L1); 0 where machine code was not traced.
         ctas_per_sm: CTAs that an SM holds at once.
         occupancy_fraction: active warps / max warps.
         occupancy_limit: what keeps one more CTA off an SM: registers, smem, warps or ctas.
@@ -77,6 +79,7 @@ class LaunchPrediction:
     resources: str
     cost: str
     simulated_fraction: float
+    global_smem_fraction: float = 0.0
 
     def __repr__(self) -> str:
         """One line: the kernel, its grid, its time and what binds it."""

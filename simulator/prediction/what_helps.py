@@ -23,9 +23,12 @@ LEAST_SHARE = 0.05
 """Share of the time from which on a cause besides the largest is named."""
 READ_AGAIN = 0.25
 """Share of what comes from L2 that has not just come from HBM, below which larger tiles save nothing."""
+MOSTLY = 0.5
+"""Share of the pipe of L1 and shared memory from which on what takes it is what is to be changed."""
 HELP = {
     "hbm": "fewer bytes: narrower types, or what it reads left in L2 or in registers by the kernel before (fuse them)",
     "l2": "larger tiles: what is loaded into an SM is used more often there",
+    "fabric": "fewer bytes between the L2 partitions: larger tiles, as half of what SMs read first lies in the other",
     "smem": "fewer trips through shared memory: larger tiles per warp, fewer transposes and layout changes",
     "tensor": "fewer or narrower products: it runs near the rate of the tensor cores",
     "mufu": "fewer exponentials, divisions and roots for each element",
@@ -62,6 +65,13 @@ def _digits(gain: float) -> int:
     return 0 if gain >= 9.95 else 1 if gain >= 1.995 else 2
 
 
+def cause_text(launch: LaunchPrediction, cause: str) -> str:
+    """A cause in words; of the pipe of L1 and shared memory with what accesses to global memory take of it."""
+    share = launch.global_smem_fraction
+    told = cause == "smem" and share >= LEAST_SHARE
+    return f"{RESOURCES[cause]}; {percent(share)} of it for global memory" if told else RESOURCES[cause]
+
+
 def binding_advice(launch: LaunchPrediction, pipelined: bool = False) -> Advice:
     """What would help against what binds a launch. Args: pipelined: whether it has a loop whose loads run ahead."""
     return Advice(cause=launch.bottleneck, text=help_text(launch, pipelined))
@@ -82,9 +92,13 @@ def help_text(launch: LaunchPrediction, pipelined: bool = False) -> str:
         stages = "num_stages or " if pipelined else ""
         return f"more loads in flight: more {stages}num_warps, more elements a thread, or more CTAs{beside}"
     traffic = launch.traffic
-    if launch.bottleneck == "l2" and traffic.l2_hit_bytes < READ_AGAIN * traffic.l2_read_bytes:
+    if launch.bottleneck == "smem" and launch.global_smem_fraction > MOSTLY:
+        share = percent(launch.global_smem_fraction)
+        return f"fewer lines for each access to global memory: these take {share} of the pipe of L1 and shared memory"
+    through_l2 = launch.bottleneck in ("l2", "fabric")
+    if through_l2 and traffic.l2_hit_bytes < READ_AGAIN * traffic.l2_read_bytes:
         return "fewer bytes: narrower types, or fuse it with neighbours; larger tiles save few, as most is read once"
-    if launch.bottleneck == "l2" and not traffic.executed_flop:
+    if through_l2 and not traffic.executed_flop:
         return "fewer reads of the same data: what CTAs read again should stay in registers or shared memory"
     return HELP[launch.bottleneck]
 
@@ -100,7 +114,7 @@ def dominating_lines(launch: LaunchPrediction, total_s: float, helps: Sequence[A
     return [
         f"Longest  {launch.name}: {units.duration(launch.traffic.time_s)},"
         f" {percent(launch.traffic.time_s / total_s)} of all; bound by {launch.bottleneck}"
-        f" {percent(launch.bottleneck_share)} ({RESOURCES[launch.bottleneck]})"
+        f" {percent(launch.bottleneck_share)} ({cause_text(launch, launch.bottleneck)})"
         + (f"; then {', '.join(also)}" if also else ""),
         *(advice.line for advice in helps or (binding_advice(launch),)),
     ]

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from .. import units
 from ..closed_form.roofline import tensor_peak_flop_per_s
-from ..device.device import SET, Device, number_fields
+from ..device.device import Device, number_fields
 from ..device.numbers import Provenance
 from ..device.sm_numbers import SmNumbers, sm_fields
+from ..device.what_if import SET
 from ..display.render import Column, table, wrapped
 
 LIST_SCHEMA = "tilesight.devices/1"

@@ -1,7 +1,7 @@
 """Matmuls that an opcode names: their size, and how long they keep a tensor core.
 
-Shapes of those that a warp makes are printed as digits, 16816 for m16n8k16, those of a warpgroup as 64x128x16; those in
-tensor memory (tcgen05) have theirs in a descriptor (`sass.idesc`).
+Shapes of those that a warp makes are printed as digits, 16816 for m16n8k16 (of FP64 also 16x8x16), those of a
+warpgroup as 64x128x16; those in tensor memory (tcgen05) have theirs in a descriptor (`sass.idesc`).
 Source of the warpgroup's times: one H200, CUDA 13.0, 2026-11-20, `tilesight calibrate`: 32.06, 64.06, 128.06 cycles for
 n64, n128, n256; with A from shared memory 20.05 and 24.05 for n16 and n32, from registers 16.05 for n32; fp16, bf16,
 tf32 and e4m3 alike, each at its own k.
@@ -24,7 +24,7 @@ from .registers import KEPT
 WARP = frozenset({"HMMA", "IMMA", "QMMA", "OMMA", "DMMA"})
 WARPGROUP = frozenset({"HGMMA", "QGMMA", "IGMMA", "BGMMA"})
 TENSOR_MEMORY = frozenset({"UTCHMMA", "UTCQMMA", "UTCIMMA", "UTCOMMA"})
-WARP_SHAPE = re.compile(r"^(16|8)(8)(\d+)$")
+WARP_SHAPE = re.compile(r"^(16|8)x?(8)x?(\d+)$")
 WARPGROUP_SHAPE = re.compile(r"^(\d+)x(\d+)x(\d+)$")
 ROW_BITS = 256
 """A row of A in a matmul of the usual size: 16 x 16 bits, 32 x 8 bits."""
@@ -36,6 +36,9 @@ FAMILY_BITS = {"IMMA": 8, "IGMMA": 8, "QMMA": 8, "QGMMA": 8, "OMMA": 4, "BGMMA":
     "UTCIMMA": 8,
     "UTCOMMA": 4,
 }
+KINDS = {("H", 16): "fp16", ("H", 32): "tf32", ("Q", 8): "fp8", ("I", 8): "int8", ("D", 64): "fp64", ("O", 4): "mxfp4"}
+"""First letter of an instruction's family, and bits of its operands -> `MatmulShape.kind`."""
+FAMILY_KIND = re.compile("(?:UTC)?(.)G?MMA")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,8 @@ class MatmulShape:
         instruction: `mma`: of a warp; `wgmma`: of the four warps of a warpgroup together; `tcgen05`: of the SM, issued
             by one warp.
         a_in_smem: whether A, too, comes from shared memory.
-        narrow_sums: whether C is of 16 bits.
+        kind: its types, as device files name their rates: fp16 (or bf16), tf32, fp8, int8, fp64; with `mx` in front,
+            blocks of the operands have scales; with `_acc16` behind, sums are of 16 bits; empty: no file names it.
     """
 
     m: int
@@ -56,7 +60,7 @@ class MatmulShape:
     bits: int
     instruction: str
     a_in_smem: bool
-    narrow_sums: bool
+    kind: str
 
     @property
     def warps(self) -> int:
@@ -89,15 +93,25 @@ def matmul_shape_of(instruction: Instruction) -> MatmulShape | None:
     if shape is None:
         return None
     known = [BITS[modifier] for modifier in modifiers if modifier in BITS]
+    bits = known[0] if known else FAMILY_BITS.get(family, 16)
+    narrow = modifiers[modifiers.index(shape[0]) + 1 :][:1] == ("F16",)
     return MatmulShape(
         m=int(shape[1]),
         n=int(shape[2]),
         k=int(shape[3]),
-        bits=known[0] if known else FAMILY_BITS.get(family, 16),
+        bits=bits,
         instruction="mma" if family in WARP else "wgmma",
         a_in_smem=family in WARPGROUP and _in_shared_memory(instruction.operands[1]),
-        narrow_sums=modifiers[modifiers.index(shape[0]) + 1 :][:1] == ("F16",),
+        kind=_kind(family, bits, scaled="SF" in modifiers, narrow=narrow),
     )
+
+
+def _kind(family: str, bits: int, *, scaled: bool = False, narrow: bool = False) -> str:
+    letter = FAMILY_KIND.fullmatch(family)
+    kind = KINDS.get((letter[1], bits), "") if letter else ""
+    if scaled and kind == "fp8":
+        return f"mx{kind}"
+    return f"{kind}_acc16" if narrow and kind in ("fp16", "fp8") else kind
 
 
 def _in_tensor_memory(instruction: Instruction) -> MatmulShape | None:
@@ -114,7 +128,7 @@ def _in_tensor_memory(instruction: Instruction) -> MatmulShape | None:
         bits=bits,
         instruction="tcgen05",
         a_in_smem=_in_shared_memory(instruction.operands[0]),
-        narrow_sums=False,
+        kind=_kind(family, bits),
     )
 
 

@@ -1,15 +1,17 @@
 """Where the cost of a launch's steps comes from: its machine code, or figures kept of it, or its tile program."""
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
-from ..device.device import SET, Device, catalogue, load_device
+from ..device.device import Device, catalogue, load_device
 from ..device.sm_numbers import CODE, L1, architecture_of, load_sm
+from ..device.what_if import SET
 from ..launch.program import Launch
 from ..launch.walk import steps
 from ..residency.residency import Residency
-from .from_code import compiled_costs
+from .from_code import CompiledCost, class_costs
 from .kept import kept_costs
 from .step_cost import StepCost, step_cost
 from .tensor_rate import LIKE, alike
@@ -22,8 +24,22 @@ SM_RATES = ("fma_per_cycle", "alu_per_cycle", "mufu_per_cycle", "issue_per_cycle
 """Those that the simulation of machine code has of its own, too."""
 
 
-def costs_of(launch: Launch, residency: Residency, device: Device, kind: str) -> tuple[dict[str, StepCost], str]:
-    """Cost of each step, and where it comes from: `compiled`, `tiles`, or `tiles: reason` where the code was of no use.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchCosts:
+    """What the steps of a launch take an SM.
+
+    Args:
+        steps: step name -> cost; origin: `compiled`, `tiles`, or `tiles: reason` where the code was of no use;
+        classes: what came of the code of each class of its CTAs; empty where they come from elsewhere.
+    """
+
+    steps: dict[str, StepCost]
+    origin: str
+    classes: tuple[CompiledCost, ...] = ()
+
+
+def costs_of(launch: Launch, residency: Residency, device: Device, kind: str) -> LaunchCosts:
+    """Cost of each step, and where it comes from.
 
     Args:
         residency: of the launch on the device.
@@ -36,16 +52,19 @@ def costs_of(launch: Launch, residency: Residency, device: Device, kind: str) ->
             if changed := changed_rates(device, kept=resources.code is None):
                 raise ValueError(f"its machine code was simulated on an SM with {changed}")
             if resources.code is not None:
-                return compiled_costs(launch, residency, device).steps, "compiled"
+                classes = tuple(class_costs(launch, residency, device))
+                steps_of = {name: cost for of_class in classes for name, cost in of_class.steps.items()}
+                return LaunchCosts(steps=steps_of, origin="compiled", classes=classes)
             if other := changed_sm(device):
                 raise ValueError(
                     f"the library's cycles are those of an SM of compute capability {device.compute_capability};"
                     f" here {other}"
                 )
-            return kept_costs(launch, residency, device), "compiled"
+            return LaunchCosts(steps=kept_costs(launch, residency, device), origin="compiled")
         except ValueError as error:
             origin = f"tiles: {error}"
-    return {step.name: step_cost(step, launch, device) for step, _ in steps(launch.program.body)}, origin
+    estimated = {step.name: step_cost(step, launch, device) for step, _ in steps(launch.program.body)}
+    return LaunchCosts(steps=estimated, origin=origin)
 
 
 @cache

@@ -19,11 +19,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..core.sm.instruction import LOAD
 from ..device.device import Device
 from ..launch.program import Launch, Loop
 from ..launch.walk import steps
 from ..residency.residency import Residency
 from ..sass.flow import Flow
+from ..sass.memory_instructions import ATOMICS, PLAIN_GLOBAL
 from ..sass.opcodes import rules
 from ..trace.paths import OUTSIDE, Region
 from .followed import FollowedCode, follow
@@ -113,7 +115,9 @@ def compiled_costs(
         for step, _ in steps(launch.program.body)
         if not launch.traced or step.name in charged
     }
-    for name, attributed in _attributed(seen.paths.regions, attributions, alone, full.cycles).items():
+    by_step = _attributed(seen.paths.regions, attributions, alone, full.cycles)
+    global_share = _global_smem_fraction(launch, seen, machine.code, by_step)
+    for name, attributed in by_step.items():
         *pipes, reloaded, spilled, restarts, rested, shared, lone = attributed.tolist()
         slack, registers = slacks.get(name, LatencySlack()), seen.touched.get(name, Spilled())
         costs[name] = replace(
@@ -132,6 +136,7 @@ def compiled_costs(
             slack_cycles=slack.slack_cycles,
             waits=slack.waits,
             slowdown_by_age=_slowdown_of(name, attributions, full),
+            global_smem_fraction=global_share,
         )
     loops = {loop: region for of_warp in seen.paths.region_of for loop, region in of_warp.items()}
     return CompiledCost(
@@ -144,6 +149,29 @@ def compiled_costs(
         stalls=full.run.stalls,
         awaited=full.run.awaited,
     )
+
+
+def _global_smem_fraction(
+    launch: Launch, seen: FollowedCode, code: np.ndarray, by_step: Mapping[str, np.ndarray]
+) -> float:
+    """Share of the pipe of L1 and shared memory that a traced CTA's accesses to global memory take.
+
+    Args:
+        code: its table, with loads that L1 serves; by_step: as `_attributed`.
+    """
+    if not launch.traced:
+        return 0.0
+    blocks = [block for of_warp in launch.traced[0].paths for block in of_warp]
+    visits = np.bincount(np.array(blocks, dtype=np.int64), minlength=len(seen.flow.blocks))
+    cycles = np.where(code["kind"] == LOAD, code["tag_lines"], code["smem_lines"])
+    taken = sum(
+        float(visits[number] * cycles[place])
+        for number, block in enumerate(seen.flow.blocks)
+        for place in range(block.first, block.stop)
+        if seen.flow.instructions[place].family in PLAIN_GLOBAL | ATOMICS
+    )
+    whole = sum(figures[PIPES.index("smem")] * seen.executed[name] for name, figures in by_step.items())
+    return float(min(1.0, taken / whole)) if whole > 0.0 else 0.0
 
 
 def class_costs(

@@ -131,6 +131,8 @@ def _describe(instruction: Instruction, rule: Rule | None, numbers: SmNumbers) -
             tensor_cycles=tensor_cycles(matmul, rule.interval_cycles),
         )
     latency = rule.latency_cycles if rule.scoreboard else 0.0
+    if matmul and rule.scoreboard:
+        latency += interval_cycles(instruction, rule)
     if family == COMMIT:
         return SmInstruction(kind=sm.MATMUL_COMMIT, latency_cycles=latency)
     if family in FENCES:

@@ -46,6 +46,7 @@ class StepCost:
 
     Args:
         pipe_cycles: use of each of `PIPES` [cycles].
+        global_smem_fraction: of the `smem` pipe's, the share that accesses to global memory take; 0 where not known.
         critical_path_cycles: least time for a lone CTA [cycles].
         smem_read_bytes, smem_write_bytes: through shared memory [B].
         executed_flop: of matmuls [FLOP].
@@ -87,6 +88,7 @@ class StepCost:
     slack_cycles: float = 0.0
     waits: int = 1
     slowdown_by_age: tuple[float, ...] = ()
+    global_smem_fraction: float = 0.0
 
 
 def operand_smem_bytes(matmul: Matmul, element_bytes: int, num_warps: int, instruction: str, warp_split: str) -> int:
@@ -150,7 +152,9 @@ def step_cost(step: Step, launch: Launch, device: Device) -> StepCost:
             # Warpgroups that find no 64 rows of their own repeat those of others.
             redundancy = max(redundancy, groups * WGMMA_ROWS / matmul.m)
             extra_issue = sm.tiles_wgmma_extra_issue_slots
-        tensor_cycles += redundancy * matmul.flop / device.tensor_flop_per_cycle(instruction, launch.dtype)
+        # What a warpgroup cannot multiply (FP64), warps do.
+        rate = device.tensor_flop_per_cycle(instruction, launch.dtype) or device.fastest_flop_per_cycle(launch.dtype)
+        tensor_cycles += redundancy * matmul.flop / rate
     arithmetic = redundancy * (work.fma_count + work.alu_count) / WARP_THREADS
     reduced_rows = work.row_reductions * max((matmul.m for matmul in work.matmuls), default=0)
     arithmetic += ROW_LANES * ROW_OPERATIONS * reduced_rows / WARP_THREADS

@@ -5,7 +5,7 @@ GeForce cards sum products in 32 bits at half the rate of their workstation rela
 its own, and these decide. Where both say nearly the same, the interval of the table stays: it was measured on code.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -16,26 +16,18 @@ from ..launch.walk import steps
 from ..limits import SUB_CORES
 from ..residency.registers_and_smem import MMA_ROWS, WGMMA_ROWS
 from ..sass.decode import Instruction
+from ..sass.flow import flow_of
 from ..sass.matrix import TENSOR_MEMORY_ROWS, MatmulShape, matmul_shape_of, tensor_cycles
-from ..sass.opcodes import Rule, find_rule, interval_cycles
+from ..sass.opcodes import Rule, find_rule, interval_cycles, rules
 from .step_cost import MMA_COLUMNS
 
 LIKE = 0.1
 """Difference up to which a rate counts as the same: microbenchmarks and datasheets differ by as much."""
-KINDS = {("HMMA", 16): "fp16", ("HMMA", 32): "tf32", ("QMMA", 8): "fp8"}
-"""Family of an instruction of a warp, and bits of its operands -> type as device files name it. Of other products
-(integers, FP64, 4 bits) device files say nothing, and the table holds."""
 
 
 def alike(rate: float, other: float) -> bool:
     """Whether two rates count as the same."""
     return abs(rate - other) <= LIKE * max(rate, other)
-
-
-def rate_name(instruction: Instruction, matmul: MatmulShape) -> str:
-    """Number of a device that says how fast it makes a matmul, e.g. `mma_fp16_flop_per_cycle`; empty: none does."""
-    kind = KINDS.get((instruction.family.replace("GMMA", "MMA").removeprefix("UTC"), matmul.bits))
-    return f"{matmul.instruction}_{kind}_flop_per_cycle" if kind else ""
 
 
 def rates_of(instruction: Instruction, table: Mapping[str, Rule], device: Device) -> tuple[float, float]:
@@ -52,12 +44,32 @@ def rates_of(instruction: Instruction, table: Mapping[str, Rule], device: Device
     if matmul is None or rule is None:
         return 0.0, 0.0
     usual = _usual_flop_per_cycle(instruction, matmul, rule)
-    name = rate_name(instruction, matmul)
-    device_rate = float(getattr(device, name)) if name else 0.0
-    if not device_rate or alike(device_rate, usual):
-        return usual, usual
-    # Rates of device files are those of sums in 32 bits; GeForce cards make narrower ones as fast as their relatives.
-    return max(device_rate, usual) if matmul.narrow_sums else device_rate, usual
+    device_rate = device.matmul_flop_per_cycle(matmul.instruction, matmul.kind)
+    return (usual if not device_rate or alike(device_rate, usual) else device_rate), usual
+
+
+def issued_matmuls(launch: Launch) -> Iterator[tuple[Instruction, MatmulShape, float]]:
+    """Matrix instructions of a traced launch, and how often each is issued: all warps that do so together as one."""
+    if launch.traced and launch.resources.code is not None:
+        issued = np.sum([code.issued for code in launch.traced], axis=0)
+        for instruction, times in zip(flow_of(launch.resources.code.sass).instructions, issued, strict=True):
+            if times and (matmul := matmul_shape_of(instruction)):
+                yield instruction, matmul, float(times) / matmul.warps
+
+
+def peak_flop_per_cycle(launch: Launch, device: Device) -> float:
+    """What an SM makes of a launch's matmuls at most, per cycle; 0: it has none for them [FLOP].
+
+    Of a traced launch each matmul counts at the fastest rate that the device has for its operands and sums.
+    """
+    table = rules(int(device.compute_capability.replace(".", "")))
+    flop = cycles = 0.0
+    for instruction, matmul, times in issued_matmuls(launch):
+        fastest = max(device.fastest_of_kind(matmul.kind), rates_of(instruction, table, device)[0])
+        if fastest:
+            flop += times * matmul.flop
+            cycles += times * matmul.flop / fastest
+    return flop / cycles if cycles else device.fastest_flop_per_cycle(launch.dtype)
 
 
 def with_tensor_rates(
@@ -108,7 +120,7 @@ def _slowest(matmul: Matmul, launch: Launch, device: Device) -> float:
         bits=DTYPES[launch.dtype].bits,
         instruction="wgmma",
         a_in_smem=True,
-        narrow_sums=False,
+        kind="",
     )
     return repeated * max(slower, tensor_cycles(narrow, 1.0) / (narrow.n / 2))
 

@@ -17,7 +17,6 @@ from tilesight.simulator.refusal import BrokenLaw
 from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.simulate import predict
 from tilesight.simulator.sm import choose
-from tilesight.simulator.sm.step_cost import StepCost
 
 from tilesight import AttentionProblem, Config, Prediction, compare, explore, simulate
 from tilesight.cli.main import main
@@ -38,13 +37,13 @@ def half_the_matmuls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Costs of steps in which the loop counts once, as a library of wrong kernels once said."""
     costs_of = choose.costs_of
 
-    def wrong(*given: object) -> tuple[dict[str, StepCost], str]:
-        costs, origin = costs_of(*given)  # type: ignore[arg-type]
+    def wrong(*given: object) -> choose.LaunchCosts:
+        found = costs_of(*given)  # type: ignore[arg-type]
         nothing = {
             name: replace(cost, pipe_cycles=tuple(cycles / 16 for cycles in cost.pipe_cycles), critical_path_cycles=1.0)
-            for name, cost in costs.items()
+            for name, cost in found.steps.items()
         }
-        return nothing, origin
+        return replace(found, steps=nothing)
 
     monkeypatch.setattr("tilesight.simulator.simulate_launches.costs_of", wrong)
 

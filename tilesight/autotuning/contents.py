@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from ..kernels.capture.lowering import MOST_VALUES_BYTES
 from ..kernels.capture.recorded import WHOLE
 from ..kernels.capture.values import MOST_WHOLE
+from ..simulator.emulator.storage import MOST_VALUES_BYTES
 
 ALIGNMENT_BYTES = 16
 """Triton tells addresses apart by whether they are multiples of this [B]."""

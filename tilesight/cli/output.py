@@ -4,7 +4,6 @@ import codecs
 import gzip
 import os
 import re
-import secrets
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
+
+from ..simulator.display.files import write_whole
 
 if TYPE_CHECKING:
     from ..simulator.prediction.timeline import Timeline
@@ -90,13 +91,8 @@ def bad_input(*options: str) -> Iterator[None]:
         raise BadInput(text) from None
 
 
-def beside(target: str) -> Path:
-    """A name for a file that takes the place of another once it is whole."""
-    return Path(target).with_name(f".tilesight-{os.getpid()}-{secrets.token_hex(4)}.tmp")
-
-
 def write_file(path: Path, content: str | bytes, hint: str = "") -> None:
-    """Write a file whole or not at all, and say so; what is no ordinary file (a pipe, a terminal) is written in place.
+    """Write a file whole or not at all, and say so.
 
     Args:
         hint: what to do with it, said as well.
@@ -104,25 +100,8 @@ def write_file(path: Path, content: str | bytes, hint: str = "") -> None:
     Raises:
         OSError: it cannot be written; what was there before is still there.
     """
-    message = f"wrote {path}{f'; {hint}' if hint else ''}"
-    data = content.encode() if isinstance(content, str) else content
-    target = os.path.realpath(path)
-    if os.path.exists(target) and not os.path.isfile(target):
-        with open(target, "wb") as stream:
-            stream.write(data)
-        say(message)
-        return
-    temporary = beside(target)
-    try:
-        with open(temporary, "xb") as stream:
-            stream.write(data)
-        if os.path.exists(target):
-            os.chmod(temporary, os.stat(target).st_mode & 0o7777)
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    say(message)
+    write_whole(path, content)
+    say(f"wrote {path}{f'; {hint}' if hint else ''}")
 
 
 def show(text: str) -> None:

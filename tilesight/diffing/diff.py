@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..compiling import why_not
-from ..simulator.device.device import Device, found_device, override
+from ..simulator.device.device import Device, found_device
+from ..simulator.device.what_if import override
 from ..simulator.jobs.stopping import LIMIT_S, Stage
 from ..simulator.predict_kernels import L2
 from ..simulator.prediction.timing import one_of_timings

@@ -11,6 +11,7 @@ import pytest
 from ..diffing.saved import OtherModel, Unusable, side_of
 from ..diffing.side import Side
 from ..diffing.sides import Question
+from ..simulator.display.files import write_whole
 
 NAME = re.compile(r"\w[\w.,=+-]*", re.ASCII)
 UNSAFE = re.compile(r"[^\w.,=+-]+", re.ASCII)
@@ -66,12 +67,7 @@ class Baselines:
         if path.exists() and path.read_bytes() == data:
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            temporary.write_bytes(data)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(path, data)
         return True
 
 

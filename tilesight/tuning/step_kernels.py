@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 WAITS_FOR = {
     "hbm": "HBM",
     "l2": "L2",
+    "fabric": "L2",
     "tensor": "tensor cores",
     "wait": "latency",
     "tail": "latency",

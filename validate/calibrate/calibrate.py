@@ -10,9 +10,10 @@ from math import log
 from time import monotonic
 from typing import Any
 
-from ...simulator.device.device import Device, catalogue, load_device, number_fields, with_number
+from ...simulator.device.device import Device, catalogue, load_device, number_fields
 from ...simulator.device.numbers import Provenance
 from ...simulator.device.sm_numbers import architecture_of, architectures, load_sm, sm_fields
+from ...simulator.device.what_if import with_number
 from . import fit
 from .derive import DERIVE
 from .finding import Finding

@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...kernels.compile.cache import triton_cache
-from ...simulator.device.device import Device, load_device, override
+from ...simulator.device.device import Device, load_device
+from ...simulator.device.what_if import override
 from ...simulator.jobs.processes import Answerer, serve
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.schedules.registry import find_schedule, schedule_like

@@ -24,6 +24,7 @@ import triton
 from ...kernels.compile.compile import compile_many
 from ...kernels.compile.outcomes import Compiled, Outcome
 from ...simulator.device.device import Device, catalogue, load_device
+from ...simulator.display.files import write_whole
 from ...simulator.jobs.pool import cores, run_all
 from ...simulator.launch.program import Launch, Resources
 from ...simulator.launch.walk import matmuls_of, steps
@@ -196,7 +197,7 @@ def build(capability: int, folder: Path | None, workers: int) -> None:
     for file, kept in kernels.items():
         path = path_of(file)
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(pack(kept, made_here()))
+        write_whole(path, pack(kept, made_here()))
         _say(f"wrote {file}: {len(kept)} kernels, {path.stat().st_size} B")
 
 
@@ -230,7 +231,7 @@ def add(capability: int, folder: Path | None, most: int) -> int:
     for (file, key), pairs in missing[:most]:
         made.setdefault(file, {})[key] = made_anew(capability, pairs)
     for file, kernels in made.items():
-        path_of(file).write_bytes(pack({**kept_in(file), **kernels}, made_here()))
+        write_whole(path_of(file), pack({**kept_in(file), **kernels}, made_here()))
     return len(missing[most:])
 
 
@@ -252,7 +253,7 @@ def renew(capability: int, folder: Path | None, workers: int) -> list[str]:
             others.append(f"{file}: {key}: {difference(contents[file][key], kernel)}")
             contents[file][key] = kernel
     for file, kernels in contents.items():
-        path_of(file).write_bytes(pack(kernels, made_here()))
+        write_whole(path_of(file), pack(kernels, made_here()))
     return others
 
 

@@ -19,7 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...simulator.device.device import Device, load_device, override
+from ...simulator.device.device import Device, load_device
+from ...simulator.device.what_if import override
 from ...simulator.jobs.processes import serve
 from ...simulator.launch.program import Launch, Resources
 from ..measurement import Lost, Machine, Measurement

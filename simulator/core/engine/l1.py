@@ -1,4 +1,6 @@
-"""What an SM's L1 holds: a ring of tiles, in order of use; tags and bytes of a block are looked through at once.
+"""What an SM's L1 holds: a list of tiles in order of use, and a hash table that finds a tile in it.
+
+Distance in bytes between two uses is a sum over the list, by blocks; a look-up costs the same however full L1 is.
 
 A load of what was last used within half of the room hits; of what lies farther back an ever smaller share does: sets
 fill unevenly, and what was stored to stays longer than what was only loaded.
@@ -10,27 +12,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...limits import SECTOR_BYTES
 from ..jit import compiled, inlined
 from ..scatter import scatter
 
 L1_ENTRIES = 1024
 """A power of two beyond the reach of 228 KiB of L1 in tiles of 1 KiB: 16 rows of 64 elements of a byte."""
+SLOTS = 2 * L1_ENTRIES
+"""Slots of the list. A tile that is used again leaves its slot empty and takes the next one at the end; when all are
+taken, the newest `L1_ENTRIES` tiles move to the front."""
 BLOCK = 64
-"""Elements of the ring that are looked through at once, which a CPU does with a few vectors."""
-L1_APART = 8
-"""Elements between the rings of two SMs: rings that were powers of two apart would drive each other out of the cache of
-the CPU that runs this, since SMs go on together."""
-NEWEST, DUE, NEW = range(3)
-"""Columns of `L1.seen`: newest element of the ring, bytes that are due to be found, sectors of tiles that were new."""
+"""Slots whose bytes are summed up in `L1.sums`."""
+TABLE = 2 * SLOTS
+"""Rows of the hash table from tiles to slots (open addressing, linear probing)."""
+APART = 8
+"""Elements between the arrays of two SMs: arrays that were powers of two apart would drive each other out of the cache
+of the CPU that runs this, since SMs go on together."""
+TILE_COUNT = 1 << 40
+"""One tile, added to its bytes: a sum of sizes then counts tiles in its upper bits, bytes in its lower ones."""
+USED, DUE = range(2)
+"""Columns of `L1.seen`: slots taken, bytes that are due to be found."""
 SEEN_COLUMNS = 4
-"""One more than there are: rows of a power of two."""
-STAMPS, STAMP_SECTORS = 1 << 10, 32
-"""Elements of `L1.stamps` of an SM, by a hash of the tag: how many times so many sectors, modulo 2^16, had been new
-when a tile of that hash was last used. What was new since lies nearer than the tile, so that most of those that miss
-need not be looked for; where two tiles share a stamp, or the number has come round, one is looked for in vain."""
-RUN = 64
-"""Tags that have stamps side by side: CTAs sweep tiles, whose stamps the CPU that runs this then has at hand."""
+"""More than there are: rows of a power of two."""
 REACH, HIT = 0, 1
 """Rows of the curve."""
 
@@ -39,24 +41,28 @@ class L1(NamedTuple):
     """The L1 of each SM.
 
     Args:
-        tags, sizes: int64 (SMs, L1_ENTRIES + L1_APART), tiles in order of use, and their bytes.
+        tags: int64 (SMs, SLOTS + APART), tiles in order of use.
+        sizes: int64 (SMs, SLOTS + APART), `TILE_COUNT` plus the bytes of each; 0: an empty slot.
+        sums: int64 (SMs, SLOTS / BLOCK + APART), sizes of each block.
+        table: int16 (SMs, TABLE + APART), slot of a tile plus one; 0: none.
         seen: int32 (SMs, SEEN_COLUMNS).
-        stamps: uint16 (SMs, STAMPS).
     """
 
     tags: np.ndarray
     sizes: np.ndarray
+    sums: np.ndarray
+    table: np.ndarray
     seen: np.ndarray
-    stamps: np.ndarray
 
 
 def make_l1(sms: int) -> L1:
     """As many empty ones."""
     return L1(
-        tags=np.zeros((sms, L1_ENTRIES + L1_APART), dtype=np.int64),
-        sizes=np.zeros((sms, L1_ENTRIES + L1_APART), dtype=np.int64),
+        tags=np.zeros((sms, SLOTS + APART), dtype=np.int64),
+        sizes=np.zeros((sms, SLOTS + APART), dtype=np.int64),
+        sums=np.zeros((sms, SLOTS // BLOCK + APART), dtype=np.int64),
+        table=np.zeros((sms, TABLE + APART), dtype=np.int16),
         seen=np.zeros((sms, SEEN_COLUMNS), dtype=np.int32),
-        stamps=np.zeros((sms, STAMPS), dtype=np.uint16),
     )
 
 
@@ -90,71 +96,60 @@ def look_up(l1: L1, curve: np.ndarray, room: float, tag: int, size: int, sm: int
         tag: that tells tiles apart.
         size: of the lines of the tile [B].
     """
-    seen, stamps = l1.seen, l1.stamps
-    tags, sizes = l1.tags[sm], l1.sizes[sm]
-    newest, new, mark = seen[sm, NEWEST], seen[sm, NEW], (tag + scatter(tag // RUN)) & (STAMPS - 1)
-    reach = int(np.ceil(curve[REACH, -1] * room))
-    # Both numbers are rounded down, so that one more may lie between them than between what they stand for.
-    since = ((new // STAMP_SECTORS - stamps[sm, mark]) & 0xFFFF) - 1
-    stamps[sm, mark] = new // STAMP_SECTORS
-    if since * STAMP_SECTORS * SECTOR_BYTES + size < reach:
-        at, total = _find(tags, sizes, newest, tag, size, reach)
-        if at >= 0:
-            _to_front(tags, at, newest)
-            _to_front(sizes, at, newest)
-            if store:
-                return False
-            due = seen[sm, DUE] + int(hit_share(total, room, curve) * size)
-            hits = due >= size
-            seen[sm, DUE] = due - size if hits else due
-            return hits
-    newest = (newest + 1) & (L1_ENTRIES - 1)
-    tags[newest], sizes[newest] = tag, size
-    seen[sm, NEWEST] = newest
-    seen[sm, NEW] = new + size // SECTOR_BYTES
-    stamps[sm, mark] = (new + size // SECTOR_BYTES) // STAMP_SECTORS
-    return False
+    seen, tags, sizes, sums, table = l1.seen, l1.tags[sm], l1.sizes[sm], l1.sums[sm], l1.table[sm]
+    if seen[sm, USED] == SLOTS:
+        seen[sm, USED] = _move_to_front(tags, sizes, sums, table)
+    newest, mine = seen[sm, USED], TILE_COUNT + size
+    row = _row_of(tags, sizes, table, tag, mine)
+    last = table[row] - 1
+    table[row], seen[sm, USED] = newest + 1, newest + 1
+    tags[newest], sizes[newest] = tag, mine
+    sums[newest // BLOCK] += mine
+    if last < 0:
+        return False
+    newer = -mine  # the blocks below hold this use as well
+    for block in range(last // BLOCK + 1, newest // BLOCK + 1):
+        newer += sums[block]
+    for slot in range(last + 1, (last // BLOCK + 1) * BLOCK):
+        newer += sizes[slot]
+    sizes[last] = 0
+    sums[last // BLOCK] -= mine
+    total = size + (newer & (TILE_COUNT - 1))
+    if store or newer // TILE_COUNT >= L1_ENTRIES or total >= int(np.ceil(curve[REACH, -1] * room)):
+        return False
+    due = seen[sm, DUE] + int(hit_share(total, room, curve) * size)
+    hits = due >= size
+    seen[sm, DUE] = due - size if hits else due
+    return hits
 
 
 @inlined
-def _find(tags: np.ndarray, sizes: np.ndarray, newest: int, tag: int, size: int, reach: int) -> tuple[int, int]:
-    """The newest element of a tile within reach, -1 where there is none; and the bytes from it on, its own too [B]."""
-    total, left, at = size, L1_ENTRIES, newest
-    while left > 0:
-        count = min(at % BLOCK + 1, left)
-        first = at - count + 1
-        moved = alike = 0
-        block_tags, block_sizes = tags[first : at + 1], sizes[first : at + 1]
-        for i in range(len(block_tags)):
-            moved += block_sizes[i]
-            alike |= int((block_tags[i] ^ tag) | (block_sizes[i] ^ size) == 0)
-        if alike > 0:
-            while tags[at] != tag or sizes[at] != size:
-                total += sizes[at]
-                at -= 1
-            return (at, total) if total < reach else (-1, total)
-        total += moved
-        if total >= reach or sizes[first] == 0:
-            break
-        left -= count
-        at = (first - 1) & (L1_ENTRIES - 1)
-    return -1, total
+def _row_of(tags: np.ndarray, sizes: np.ndarray, table: np.ndarray, tag: int, size: int) -> int:
+    """The row of the hash table that holds a tile, or an empty one. Args: size: with `TILE_COUNT`."""
+    row = scatter(tag + size) & (TABLE - 1)
+    while table[row] > 0 and (tags[table[row] - 1] != tag or sizes[table[row] - 1] != size):
+        row = (row + 1) & (TABLE - 1)
+    return row
 
 
-@inlined
-def _to_front(values: np.ndarray, at: int, newest: int) -> None:
-    """An element becomes the newest, and those that were newer move back by one."""
-    value = values[at]
-    if at > newest:
-        _move_back(values[at:L1_ENTRIES])
-        values[L1_ENTRIES - 1] = values[0]
-        at = 0
-    _move_back(values[at : newest + 1])
-    values[newest] = value
-
-
-@inlined
-def _move_back(values: np.ndarray) -> None:
-    """Each but the last becomes what the one after it is."""
-    for i in range(len(values) - 1):
-        values[i] = values[i + 1]
+@compiled
+def _move_to_front(tags: np.ndarray, sizes: np.ndarray, sums: np.ndarray, table: np.ndarray) -> int:
+    """Keep the newest `L1_ENTRIES` tiles, side by side, and drop older ones. Returns: slots taken."""
+    first, left = SLOTS, L1_ENTRIES
+    while first > 0 and left > 0:
+        first -= 1
+        left -= 1 if sizes[first] > 0 else 0
+    table[:] = 0
+    sums[:] = 0
+    count = 0
+    for slot in range(first, SLOTS):
+        if sizes[slot] > 0:
+            tags[count], sizes[count] = tags[slot], sizes[slot]
+            sums[count // BLOCK] += sizes[count]
+            row = scatter(tags[count] + sizes[count]) & (TABLE - 1)
+            while table[row] > 0:
+                row = (row + 1) & (TABLE - 1)
+            table[row] = count + 1
+            count += 1
+    sizes[count:] = 0
+    return count

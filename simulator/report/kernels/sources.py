@@ -1,19 +1,14 @@
-"""Source lines of launches as HTML, the hotter the more time warps spend at them.
-
-In: simulated launches, their device, and the rows that a page shows. Out: a table for each.
-"""
+"""Source lines of launches as HTML, the hotter the more time warps spend at them."""
 
 from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
 
-from ...device.device import Device
 from ...display.render import percent
-from ...explain import explain_launch
 from ...launch.code import source_text
-from ...predict_kernels import SimulatedKernels
-from ...prediction.explanation import REASONS, CodePart
+from ...prediction.explanation import REASONS
+from ...prediction.kernel_row import SourceTime
 from ..explain import MEANINGS
 from ..page import cell, table
 
@@ -23,29 +18,15 @@ MOST_BETWEEN = 12
 """Lines without code that stand between two with code, at most: beyond, they are left out."""
 
 
-Heat = CodePart
-"""The code of a launch, with the time that warps spend at each instruction."""
-
-
-def heat_of(simulated: SimulatedKernels, row: int, device: Device) -> Heat | None:
-    """The code of a launch with its time; None where no code was followed. Args: row: its number."""
-    launch, prediction = simulated.launches[row], simulated.prediction.rows[row].prediction
-    if launch is None or prediction is None:
-        return None
-    code = explain_launch(launch, prediction, device).code
-    return code if code.warp_cycles else None
-
-
-def heat_html(heat: Heat) -> str:
+def heat_html(lines: Sequence[SourceTime]) -> str:
     """Each file's lines from the first with code to the last, shaded by time; long stretches without code left out."""
-    sources = {place: part for place, part in heat.by(lambda line: line.source).items() if place[0]}
     pieces = []
-    for file, places in groupby(sources, key=lambda place: place[0]):
-        coded = {number: sources[file, number] for _, number in places}
-        rows = [_row(number, file, coded.get(number), heat.warp_cycles) for number in shown_numbers(sorted(coded))]
+    for file, of_file in groupby(lines, key=lambda line: line.file):
+        coded = {line.number: line for line in of_file}
+        rows = [_row(number, file, coded.get(number)) for number in shown_numbers(sorted(coded))]
         name = Path(file).name
         pieces.append(table(("line", "time", name, "waited for", "mostly"), rows, (name, "mostly")))
-    named = {_mostly(part) for part in sources.values() if part.warp_cycles >= LEAST_TIME * heat.warp_cycles}
+    named = {line.reason for line in lines if line.time_fraction >= LEAST_TIME}
     meanings = "; ".join(f"{reason}: {MEANINGS[reason]}" for reason in REASONS if reason in named)
     return "".join(pieces) + f'<p class="muted">{escape(meanings)}.</p>'
 
@@ -59,12 +40,10 @@ def shown_numbers(coded: Sequence[int]) -> list[int]:
     return shown
 
 
-def _row(number: int, file: str, source: CodePart | None, total_cycles: float) -> list[str]:
+def _row(number: int, file: str, source: SourceTime | None) -> list[str]:
     """Cells of one line."""
-    spent, waited = (
-        (source.warp_cycles / total_cycles, source.others_wait_cycles / total_cycles) if source else (0.0, 0.0)
-    )
-    mostly = _mostly(source) if source and spent >= LEAST_TIME else ""
+    spent, waited = (source.time_fraction, source.awaited_fraction) if source else (0.0, 0.0)
+    mostly = source.reason if source and spent >= LEAST_TIME else ""
     return [
         cell(str(number)),
         *heat_cells(spent, source_text((file, number))),
@@ -85,9 +64,3 @@ def heat_cells(spent: float, text: str) -> list[str]:
 
 def _shown(share: float) -> str:
     return percent(share) if share >= LEAST_TIME else ""
-
-
-def _mostly(source: CodePart) -> str:
-    """What warps do at a line most of their time."""
-    cycles = source.cycles_by_reason
-    return max(cycles, key=cycles.__getitem__)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ...emulator.storage import Storage
+from ...emulator.storage import MOST_VALUES_BYTES, Storage
 from ...emulator.thread_values import Array
 from ...emulator.threads import Threads
 from ...refusal import Refused
@@ -32,7 +32,8 @@ class Doubts:
     `fetched_from`: place of a load or an atomic -> number of the storage that it reads;
     `waiting`: loops that wait for other CTAs; `lower_bound`: whether waits were left out;
     `rare_blocks`: that end in a branch whose rare side no thread takes; `taking`: those where all do instead;
-    `counters`: what additions to counters give back; `counter_places`: of these in the code.
+    `counters`: what additions to counters give back; `counter_places`: of these in the code;
+    `extrapolated`: whether registers are not computed now but guessed: accesses then raise no doubt.
 
     Args:
         subject: the launch; kept_bytes: the largest storage that L1 keeps whole for a CTA [B].
@@ -46,7 +47,7 @@ class Doubts:
         self.estimated_places: set[int] = set()
         self.fetched_from: dict[int, int] = {}
         self.waiting: Waiting = find_waiting(subject.flow)
-        self.lower_bound = False
+        self.lower_bound = self.extrapolated = False
         self.rare_blocks: dict[int, None] = {}
         self.taking: frozenset[int] = frozenset()
         self.counters = Counters(subject.memory, subject.kernel.grid)
@@ -79,9 +80,11 @@ class Doubts:
         if (outside := self._sides.outside(block)) is not None:
             return np.where(known, holds, not self._is_taken(block, outside))
         if self._sides.holds_array(block) and self._is_rare(block):
-            return self._settle_rare(block, holds, known)
+            return self._settle_rare(block, threads, holds, known)
         loop = flow.loop_of(block)
         if self._polls(loop, self._origins_of(place, read(instruction))):
+            return self._settle_wait(block, loop, holds, known)
+        if self._ends_look_back(block, loop, self._origins_of(place, read(instruction))):
             return self._settle_wait(block, loop, holds, known)
         if loop in self.waiting.retries:
             self.refuse_unknown(place, read(instruction), "a branch depends on")
@@ -98,7 +101,7 @@ class Doubts:
                 f"{self._subject.place_text(place)}: {what} depends on {values}: cannot be predicted from code alone"
             )
         if self._is_rare(block):
-            return self._settle_rare(block, holds, known)
+            return self._settle_rare(block, threads, holds, known)
         self.notes[f"{self._subject.place_text(place)} branches on computed values: both sides are counted"] = None
         odd = threads.special["SR_LANEID"][0] % 2 == 1
         return np.where(known, holds, odd)
@@ -116,8 +119,13 @@ class Doubts:
             self._origins_of(place, read(flow.instructions[place])) for place in ends
         )
 
-    def _settle_rare(self, block: int, holds: Array, known: Array) -> Array:
-        """No thread takes the rare side of a branch, or all do, where that is asked for."""
+    def _settle_rare(self, block: int, threads: Threads, holds: Array, known: Array) -> Array:
+        """Threads go where they went when they last knew; else none takes the rare side of a branch.
+
+        All do where that is asked for.
+        """
+        if block in threads.took and block not in self.taking:
+            return np.where(known, holds, threads.took[block])
         side = self._sides.rare(block)
         taken = self._is_taken(block, -1 if side is None else side)
         if block not in self.taking:
@@ -134,7 +142,7 @@ class Doubts:
                 f"{self._subject.place_text(flow.blocks[block].stop - 1)} waits for other CTAs through memory in a loop"
                 " of several exits: not modelled"
             )
-        polled = sorted(self.waiting.polls[loop])
+        polled = sorted(self.waiting.polls.get(loop) or self.waiting.looks_back[loop])
         names = self._names(polled)
         what = f" (it polls {names[0]})" if names else ""
         self.lower_bound = True
@@ -164,6 +172,8 @@ class Doubts:
         Raises:
             Refused: it depends on values that could be given.
         """
+        if self.extrapolated:
+            return
         self.unknown_places.add(place)
         registers = names or read(self._subject.flow.instructions[place])
         self._refuse_atomic(place, registers)
@@ -183,6 +193,8 @@ class Doubts:
 
     def guard(self, place: int) -> None:
         """Let all threads take part in an access whose guard is not known. Raises: as `address`."""
+        if self.extrapolated:
+            return
         guards = guard_of(self._subject.flow.instructions[place])
         self._refuse_atomic(place, guards)
         self.refuse_unknown(place, guards, "who takes part in an access depends on")
@@ -219,6 +231,12 @@ class Doubts:
         """Whether what a loop polls is among some places."""
         return not self.waiting.polls.get(loop, frozenset()).isdisjoint(origins)
 
+    def _ends_look_back(self, block: int, loop: int, origins: Iterable[int]) -> bool:
+        """Whether a branch ends a walk over CTAs before this one by what the last of them has told."""
+        flow = self._subject.flow
+        leaves = loop >= 0 and any(side not in flow.loops[loop].blocks for side in flow.blocks[block].successors)
+        return leaves and not self.waiting.looks_back.get(loop, frozenset()).isdisjoint(origins)
+
     def _refuse_atomic(self, place: int, registers: tuple[str, ...]) -> None:
         code = self._subject.flow.instructions
         # What a lock gave back says nothing more once it is free, though it may lie in shared memory beside data.
@@ -245,9 +263,11 @@ class Doubts:
         origins = (other for other in self._origins_of(place, registers) if other not in self.waiting.polled)
         numbers = dict.fromkeys(self.fetched_from[other] for other in origins if other in self.fetched_from)
         storages = [memory.storages[number] for number in numbers if number in memory.storages]
-        for storage in [storage for storage in storages if storage.whole and storage.values is None]:
+        for storage in [storage for storage in storages if storage.whole and not storage.is_known]:
             name, origin = storage.name, f" ({storage.origin})" if storage.origin else ""
+            cure = f"pass {name} as a CPU tensor"
+            if storage.size_bytes > MOST_VALUES_BYTES:
+                cure = f"it takes {storage.size_bytes:,} B, values are read of up to {MOST_VALUES_BYTES:,} B"
             raise Refused(
-                f"{self._subject.place_text(place)}: {what} tensor {name}, whose values are not known{origin}: "
-                f"pass {name} as a CPU tensor"
+                f"{self._subject.place_text(place)}: {what} tensor {name}, whose values are not known{origin}: {cure}"
             )

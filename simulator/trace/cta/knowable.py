@@ -30,7 +30,7 @@ def find_unknown(flow: Flow, constants: Mapping[int, int], memory: Memory) -> fr
     Args:
         constants: address in constant bank 0 [B] -> 32-bit word; memory: what the launch's pointers point to.
     """
-    valued = [storage for storage in memory.storages.values() if storage.values is not None]
+    valued = [storage for storage in memory.storages.values() if storage.is_known]
     return _unknown(flow, _pointers(constants, valued), any(_holds_pointers(storage, valued) for storage in valued))
 
 
@@ -68,7 +68,7 @@ def _known(results: int) -> Transfer:
 
 def _holds_pointers(storage: Storage, valued: Sequence[Storage]) -> bool:
     """Whether any 64-bit word in memory may be a pointer to memory with values."""
-    data = storage.values or b""
+    data = storage.values or storage.fill * POINTER_BYTES
     words = np.frombuffer(data[: len(data) // POINTER_BYTES * POINTER_BYTES], dtype=np.int64)
     return any(bool(np.any((words >= to.address) & (words <= to.address + to.size_bytes))) for to in valued)
 

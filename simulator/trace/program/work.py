@@ -12,7 +12,8 @@ from ..touch.phases import Part
 
 TILE = 64
 """Extent (m, n) of the matmuls that stand for the operations of a part: what counts are the operations alone."""
-DTYPES = {32: "fp32", 16: "fp16", 8: "fp8"}
+DTYPES = {"tf32": "fp32", "fp8": "fp8", "mxfp8": "fp8", "fp8_acc16": "fp8", "int8": "i8", "fp64": "fp64"}
+"""Kind of matmul -> element type of its operands; fp16 where there is none."""
 
 
 def work_of(paths: CtaPaths) -> dict[Part, Work]:
@@ -33,10 +34,10 @@ def work_of(paths: CtaPaths) -> dict[Part, Work]:
 
 def dtype_of(paths: CtaPaths) -> str:
     """Element type of the operands of a CTA's matmuls; fp16 where it has none."""
-    bits = Counter(
-        matmul.bits for instruction in paths.flow.instructions if (matmul := matmul_shape_of(instruction)) is not None
+    kinds = Counter(
+        matmul.kind for instruction in paths.flow.instructions if (matmul := matmul_shape_of(instruction)) is not None
     )
-    return DTYPES.get(bits.most_common(1)[0][0], "fp16") if bits else "fp16"
+    return DTYPES.get(kinds.most_common(1)[0][0], "fp16") if kinds else "fp16"
 
 
 def _of_block(paths: CtaPaths, block: int) -> tuple[float, int]:

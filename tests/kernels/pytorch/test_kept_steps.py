@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.kernels.pytorch.file import Recorded, WrittenStep, record_step
-from tilesight.simulator.device.device import load_device, override
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.device.what_if import override
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)

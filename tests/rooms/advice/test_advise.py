@@ -10,6 +10,7 @@ from tilesight.simulator.advice.case import Case, Change
 from tilesight.simulator.advice.in_flight import is_pipelined, more_ctas, more_stages, with_a_stage_more
 from tilesight.simulator.advice.on_memory import locks
 from tilesight.simulator.device.device import load_device
+from tilesight.simulator.jobs.stopping import OutOfTime
 from tilesight.simulator.prediction.what_helps import Advice
 from tilesight.simulator.simulate_launches import simulate_launches
 from tilesight.simulator.sm.what_if.changed_code import without_barriers
@@ -53,17 +54,18 @@ def test_nothing_is_said_of_loads_in_flight_where_nobody_waits(rule: object) -> 
     assert rule(idle) is None  # type: ignore[operator]
 
 
-def test_a_grid_smaller_than_what_fits_could_be_larger() -> None:
-    """Half as many CTAs as fit leave half of the waits to be hidden by as many more."""
+@pytest.mark.parametrize(("fits", "gain"), [(2, 1 / (1 - 0.4 / 2)), (4, 1 / (1 - 0.4 * 3 / 4))])
+def test_a_grid_smaller_than_what_fits_could_be_larger(fits: int, gain: float) -> None:
+    """One CTA of two that fit leaves half of the waits to be hidden by another, one of four three quarters."""
     case = coded_case()
     held = case.prediction.ctas_per_sm
     causes = {"hbm": 0.2, "tail": 0.0, "launch": 0.0, "wait": 0.4}
     grid = (H200.sms, 1, 1)
-    launch, prediction = replace(case.launch, grid=grid), replace(case.prediction, causes=causes, ctas_per_sm=2)
+    launch, prediction = replace(case.launch, grid=grid), replace(case.prediction, causes=causes, ctas_per_sm=fits)
     advice = more_ctas(replace(case, launch=launch, prediction=prediction))
     assert held > 1 and advice is not None and advice.cause == "small grid"
-    assert f"{H200.sms} CTAs give each of {H200.sms} SMs 1, where 2 fit" in advice.text
-    assert advice.gain == pytest.approx(1.25)
+    assert f"{H200.sms} CTAs give each of {H200.sms} SMs 1, where {fits} fit" in advice.text
+    assert advice.gain == pytest.approx(gain)
 
 
 def test_waits_of_ctas_for_each_other_are_named() -> None:
@@ -90,7 +92,7 @@ def said(monkeypatch: pytest.MonkeyPatch, *gains: float | None, causes: tuple[st
     case = coded_case()
     bound = {"hbm": 0.9, "tail": 0.0, "launch": 0.1, "wait": 0.0}
     case = replace(case, prediction=replace(case.prediction, causes=bound))
-    return [advice.cause for advice in door.advise(case)]
+    return [advice.cause for advice in door.advise(case)[0]]
 
 
 def test_what_brings_most_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,6 +117,17 @@ def test_no_more_is_simulated_where_a_launch_does_what_none_should(monkeypatch: 
     assert said(monkeypatch, 20.0, 1.5) == ["cause 0", "hbm"]
 
 
+def test_what_time_was_left_for_is_said_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are named as late."""
+
+    def too_long(case: Case) -> Advice | None:
+        raise OutOfTime
+
+    monkeypatch.setattr(door, "RULES", (*rules_saying(1.5), too_long, *rules_saying(1.2, causes=("later",))))
+    helps, late = door.advise(coded_case())
+    assert {advice.cause for advice in helps} >= {"cause 0", "later"} and late == ("too long",)
+
+
 def test_a_rule_whose_change_cannot_be_simulated_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """As one stage more, where shared memory has no room for it."""
 
@@ -122,4 +135,4 @@ def test_a_rule_whose_change_cannot_be_simulated_says_nothing(monkeypatch: pytes
         raise ValueError("kernel f: its cycles do not come from its code")
 
     monkeypatch.setattr(door, "RULES", (failing,))
-    assert len(door.advise(coded_case())) == 1
+    assert len(door.advise(coded_case())[0]) == 1

@@ -4,8 +4,9 @@ from dataclasses import replace
 from importlib import resources
 
 import pytest
-from tilesight.simulator.device.device import catalogue, load_device, override, parse_device
+from tilesight.simulator.device.device import catalogue, load_device, parse_device
 from tilesight.simulator.device.numbers import Provenance
+from tilesight.simulator.device.what_if import override
 from tilesight.validate.calibrate import calibrate, report
 from tilesight.validate.calibrate.finding import Finding
 from tilesight.validate.calibrate.limits import refusal

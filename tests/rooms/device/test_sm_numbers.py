@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tilesight.simulator.device import device as device_room
-from tilesight.simulator.device.device import catalogue, load_device, override, parse_device
+from tilesight.simulator.device.device import catalogue, load_device, parse_device
 from tilesight.simulator.device.numbers import KINDS, Provenance
 from tilesight.simulator.device.sm_numbers import (
     architecture_of,
@@ -15,6 +15,7 @@ from tilesight.simulator.device.sm_numbers import (
     parse_sm,
     sm_fields,
 )
+from tilesight.simulator.device.what_if import override
 
 FOLDER = resources.files(device_room.__package__)
 SM_90 = (FOLDER / "sm" / "sm_90.toml").read_text("utf-8")
@@ -81,10 +82,10 @@ def test_a_device_file_may_replace_single_numbers() -> None:
 
 def test_a_device_of_an_unknown_architecture_names_whose_numbers_it_takes() -> None:
     """Else the refusal says what to write."""
-    other = H200.replace('compute_capability = "9.0"', 'compute_capability = "10.3"')
+    other = H200.replace('compute_capability = "9.0"', 'compute_capability = "11.0"')
     with pytest.raises(ValueError) as caught:
         parse_device(other, "my.toml")
-    expected = "my.toml: compute_capability = '10.3': no numbers of sm_103's SMs are known; name those"
+    expected = "my.toml: compute_capability = '11.0': no numbers of sm_110's SMs are known; name those"
     assert str(caught.value).startswith(expected)
     device = parse_device(f'{other}\n[sm]\nbase = "sm_100"\n{QUEUE}\n', "my.toml")
     assert (device.sm.wgmma_queue_products, device.sm.bsync_cycles) == (6, 26)

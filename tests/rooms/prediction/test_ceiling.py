@@ -18,7 +18,9 @@ CEILING = Ceiling(
     flop=2_000_000_000,
     hbm_bytes_per_s=1e12,
     l2_bytes_per_s=5e12,
+    fabric_bytes_per_s=2e12,
     fill_bytes_per_s=5e12,
+    smem_bytes_per_s=3e13,
     flop_per_s=1e15,
     tensors=(A, C),
 )

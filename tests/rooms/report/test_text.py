@@ -96,7 +96,7 @@ def test_a_configuration_in_words() -> None:
 
 def test_every_bottleneck_has_a_name_in_words() -> None:
     """Whichever the engine finds."""
-    assert {*PIPES, "l2", "hbm", "wait", "tail", "launch"} == {*render.RESOURCES, "alu"}
+    assert {*PIPES, "l2", "fabric", "hbm", "wait", "tail", "launch"} == {*render.RESOURCES, "alu"}
     assert {"hbm", "tensor", "mufu", "fill"} == {*render.ROOFS}
 
 

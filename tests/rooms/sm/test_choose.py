@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 from support.made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
-from tilesight.simulator.device.device import Device, load_device, override, with_number
+from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.device.numbers import Provenance
+from tilesight.simulator.device.what_if import override, with_number
 from tilesight.simulator.launch.program import Code, Launch
 from tilesight.simulator.launch.walk import steps
 from tilesight.simulator.prediction.notes import cost_notes
@@ -25,7 +26,8 @@ def without_code(launch: Launch) -> Launch:
 
 def costs_on(launch: Launch, device: Device, kind: str) -> tuple[dict[str, StepCost], str]:
     """Costs of a launch's steps, of operands of two bytes, and where they come from."""
-    return costs_of(launch, residency_of(launch, device), device, kind)
+    found = costs_of(launch, residency_of(launch, device), device, kind)
+    return found.steps, found.origin
 
 
 def test_code_at_hand_gives_the_cost() -> None:

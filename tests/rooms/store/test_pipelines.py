@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from laws.cases import Case, cases
 from support.strategies import TOY
 from tilesight.simulator import simulate_launches
-from tilesight.simulator.device.device import SET, Device, load_device
+from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.device.what_if import SET
 from tilesight.simulator.explore import explore as exploring
 from tilesight.simulator.explore.explore import Exploration, explore
 from tilesight.simulator.explore.lengths import compare

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...simulator.device.device import Device, catalogue, override
+from ...simulator.device.device import Device, catalogue
+from ...simulator.device.what_if import override
 from ..given import made
 from ..kernels import L2, Partial, Repredict, Timing, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages

@@ -85,6 +85,8 @@ def model(
         workers=processes,
         time_limit_s=limit_of_all(time_limit),
     )
-    notes = machine.notes()
-    answers = [answer_of(asked, device, device_name, asking, notes) for device_name, device in devices.items()]
+    answers = [
+        answer_of(asked, device, device_name, asking, machine.notes(device_name, device))
+        for device_name, device in devices.items()
+    ]
     show(render.to_json(serving_dict(answers)) if json else serving_text(answers, text_width(), text_color()))

@@ -9,7 +9,7 @@ import typer
 from ..given import made
 from ..kernels import L2, Partial, Repredict, Sweep, Target, Timing, compared, predicted, simulated, swept
 from ..limit import TimeLimit
-from ..options import Devices, Settings, devices_given, one_device, set_notes
+from ..options import Devices, Settings, device_notes, devices_given, one_device
 from ..output import (
     BadInput,
     Failed,
@@ -25,10 +25,7 @@ from ..output import (
 from ..parse import flag, option
 
 if TYPE_CHECKING:
-    from ...simulator.device.device import Device
-    from ...simulator.predict_kernels import SimulatedKernels
     from ...simulator.prediction.kernels import KernelsPrediction
-    from ...simulator.report.kernels.sources import Heat
 
 
 def predict(
@@ -84,22 +81,20 @@ def predict(
 
     outcomes: dict[str, KernelsPrediction | str] = {}
     errors: list[Exception] = []
-    heats: dict[tuple[str, int], Heat] = {}
     timeline = difference = None
     kept, beside = "", []
     for name, gpu in devices.items():
         try:
-            if trace or html:
+            if trace:
                 outcome = simulated(
                     *(target, name, gpu, set_),
                     l2=l2,
                     time_limit_s=time_limit,
                     command="predict",
-                    record=trace is not None,
+                    record=True,
                     space=values,
                 )
                 prediction, timeline = outcome.prediction, outcome.timeline
-                heats |= _heats(name, outcome, gpu) if html else {}
             elif save or baseline:
                 prediction, kept, difference = compared(
                     target,
@@ -121,7 +116,7 @@ def predict(
             outcomes[name] = one_line(str(error))
             say(f"{name}: {error}")
             continue
-        prediction = replace(prediction, notes=(*set_notes(set_), *prediction.notes)).measured_as(as_)
+        prediction = replace(prediction, notes=(*device_notes(name, gpu, set_), *prediction.notes)).measured_as(as_)
         outcomes[name] = prediction
         if not json:
             beside = baseline_columns(difference) if difference else []
@@ -139,7 +134,7 @@ def predict(
         Output(
             option="--html",
             path=html if predictions else None,
-            make=lambda: written_by("kernels.html", "kernels_html")(predictions, target, made(context), heats),
+            make=lambda: written_by("kernels.html", "kernels_html")(predictions, target, made(context)),
         ),
         Output(
             option="--csv", path=csv if predictions else None, make=lambda: render.to_csv(kernels_rows(predictions))
@@ -152,13 +147,3 @@ def predict(
     complete = not errors and all(prediction.complete for prediction in predictions)
     if not some or not (partial or complete):
         raise typer.Exit(1)
-
-
-def _heats(name: str, outcome: "SimulatedKernels", device: "Device") -> "dict[tuple[str, int], Heat]":
-    """Where warps spend their time in the launches that the page pictures. Args: name, device: of the prediction."""
-    # matplotlib takes half a second to load, which only the page needs.
-    from ...simulator.report.kernels.html import pictured
-    from ...simulator.report.kernels.sources import heat_of
-
-    rows = pictured(outcome.prediction)
-    return {(name, row): heat for row in rows if (heat := heat_of(outcome, row, device))}

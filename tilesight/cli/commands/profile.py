@@ -14,7 +14,7 @@ from ..kernels import Partial, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
 from ..line.headings import MODE, MODEL
 from ..model.buckets import bucket_sizes
-from ..options import Devices, Settings, Workers, devices_given, one_device, set_notes, workers_given
+from ..options import Devices, Settings, Workers, device_notes, devices_given, one_device, workers_given
 from ..output import (
     BadInput,
     Failed,
@@ -195,7 +195,7 @@ def profile(
             outcomes[name] = one_line(str(error))
             say(f"{name}: {error}")
             continue
-        profiles = [replace(made, notes=(*set_notes(set_), *made.notes)) for made in profiles]
+        profiles = [replace(made, notes=(*device_notes(name, gpu, set_), *made.notes)) for made in profiles]
         outcomes[name] = profiles
         if not json:
             heads = [short_text(made, text_width()) for made in profiles]
@@ -289,6 +289,7 @@ def _profile(
     with stages() as tell, users_code():
         tell(f"{target}: step")
         recorded = profiling.recorded(step, device, name, asked, how)
-    announce_compiler()
+    if recorded.calls:
+        announce_compiler()
     with progress("kernels") as tick, bad_input():
         return profiling.profiled(recorded, device, name, asked, replace(how, progress=tick), subject=target)

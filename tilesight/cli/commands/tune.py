@@ -16,7 +16,7 @@ from ..groups import spread
 from ..kernels import TARGET, Sweep, swept, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
 from ..line.files import spare
-from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, device_given, set_notes, workers_given
+from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, device_given, device_notes, workers_given
 from ..output import (
     BadInput,
     Failed,
@@ -135,6 +135,7 @@ def tune(
     from ...tuning.workers import TargetDevice
 
     wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
+    told = device_notes(name, gpu, set_)
     how: dict[str, Any] = {"target": wanted, "store": _store(store), "workers": processes}
 
     if format in ENGINES:
@@ -145,7 +146,7 @@ def tune(
         spare(context, "--to", folder / file)
         with _one_line(), _executor(elsewhere) as executor, progress("launches") as tick:
             answer = tune_layer(question, wanted, partial(predict_all, **how, executor=executor, progress=tick))
-        deliver_layer(question, answer, folder, file, json, csv)
+        deliver_layer(question, replace(answer, notes=(*told, *answer.notes)), folder, file, json, csv)
         return
     assert target
     asked = Asked(
@@ -176,7 +177,7 @@ def tune(
 
             screening = Screening(screen=screened, device=gpu, portion=portion or USUAL)
             tuning = tune_recorded(target, recorded, name, predicted, screening)
-    tuning = replace(tuning, notes=(*set_notes(set_), *tuning.notes))
+    tuning = replace(tuning, notes=(*told, *tuning.notes))
     _deliver(context, tuning, gpu, top, format, to, json, csv, html)
     if not tuning.complete or any(function.ended for function in recorded):
         raise typer.Exit(1)

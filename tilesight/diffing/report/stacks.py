@@ -13,7 +13,7 @@ STACK_INCHES = (5.6, 2.9)
 LEAST_SHARE = 0.005
 """Share of the time from which on a part is drawn."""
 COLORS = {
-    **{"hbm": ACCENT, "l2": "#56B4E9", "smem": "#CC79A7", "tensor": "#009E73", "mufu": "#D55E00"},
+    **{"hbm": ACCENT, "l2": "#56B4E9", "fabric": "#8FD0F0", "smem": "#CC79A7", "tensor": "#009E73", "mufu": "#D55E00"},
     **{"fma": "#E69F00", "issue": "#B8860B", WAIT: EDGE, TAIL: MUTED, LAUNCH: GRID},
 }
 """Cause -> its colour: the palette of Okabe and Ito for resources, greys for what is none."""

@@ -1,0 +1,51 @@
+"""What-ifs: a device with numbers replaced, as `--set key=value` does."""
+
+from dataclasses import replace
+from typing import Any
+
+from .. import units
+from ..names import unknown
+from .device import DEVICE_KEYS, Device, number_fields
+from .numbers import Provenance
+from .sm_numbers import SM_TABLE, sm_fields
+
+SET = Provenance("set", "--set")
+"""Origin of a number that a what-if has replaced."""
+
+
+def with_number(device: Device, key: str, value: float, origin: Provenance) -> Device:
+    """A device with one number replaced, its own or its SM's. Raises: ValueError: no GPU can have it."""
+    changed: dict[str, Any] = {key: value}
+    if key in sm_fields():
+        return replace(device, sm=replace(device.sm, provenance=device.sm.provenance | {key: origin}, **changed))
+    return replace(device, provenance=device.provenance | {key: origin}, **changed)
+
+
+def override(device: Device, settings: list[str]) -> Device:
+    """What-if: a device with some numbers replaced.
+
+    Args:
+        settings: texts `key=value`, the value as `units.parse_quantity` reads it.
+
+    Raises:
+        ValueError: unknown key, or a value that is no number or out of range.
+    """
+    known = {item.name: item for item in number_fields()} | sm_fields()
+    for setting in settings:
+        key, separator, text = setting.partition("=")
+        if not separator:
+            raise ValueError(
+                f"--set {setting!r}: must be key=value, such as l2_bytes=30MiB; {DEVICE_KEYS} lists all keys"
+            )
+        if key not in known:
+            raise ValueError(f"--set {setting!r}: key {unknown(key, known, DEVICE_KEYS)}")
+        if known[key].metadata["count"]:
+            raise ValueError(f"--set {key}: is a list of numbers; give it in a table [{SM_TABLE}] of a device file")
+        try:
+            value: float = units.parse_quantity(text)
+            if known[key].metadata["whole"] and value.is_integer():
+                value = int(value)
+            device = with_number(device, key, value, SET)
+        except ValueError as error:
+            raise ValueError(f"--set {key}: {error}") from None
+    return device
