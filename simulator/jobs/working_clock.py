@@ -1,4 +1,4 @@
-"""A clock that stands still while numba compiles: a first run takes a minute longer, and no limit should count that.
+"""Clocks that stand still while numba compiles: a first run takes a minute longer, and no limit should count that.
 
 `core.jit` says when numba begins and ends; where nothing has loaded it, nothing compiles.
 """
@@ -30,12 +30,6 @@ class Compiling:
 
 
 COMPILING = Compiling()
-
-
-def working_s() -> float:
-    """Time since some moment, without that in which numba compiled [s]."""
-    now_s = monotonic()
-    return now_s - COMPILING.spent_s(now_s)
 
 
 def thread_s() -> float:
