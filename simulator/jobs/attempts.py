@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from math import inf
 
 from .stopping import OutOfTime, Stage, Stopped, Tell, limited, out_of_time
-from .working_clock import working_s
+from .working_clock import computing_s
 
 PACKAGE = f"{__name__.partition('.')[0]}."
 """What names of the program's own modules begin with."""
@@ -21,7 +21,7 @@ class Attempts:
 
     Args:
         names: of each piece; limit_s: that each may take, None: as long as it likes [s].
-        tell: called when a phase begins; clock: gives the time now [s].
+        tell: called when a phase begins; clock: gives the time now [s], by default CPU time of the thread that works.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Attempts:
         names: Sequence[str],
         limit_s: float | None = None,
         tell: Tell | None = None,
-        clock: Callable[[], float] = working_s,
+        clock: Callable[[], float] = computing_s,
     ) -> None:
         self.refused: dict[int, str] = {}
         """Number of each piece that failed -> why, in one line."""

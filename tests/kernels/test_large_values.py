@@ -120,7 +120,7 @@ def test_what_is_written_over_in_part_is_no_constant(spoil: Callable[[torch.Tens
 
 
 def test_a_walk_through_zeros_of_8_gib_touches_a_sector_a_step() -> None:
-    """Each step goes where the last one says; all addresses are known, also of iterations that registers are guessed of."""
+    """Each step goes where the last one says: all addresses are known, whatever is guessed of the last steps."""
     with tilesight.capture() as launches:
         words = 1 << 31
         chase[(1,)](
