@@ -72,7 +72,7 @@ class Known:
         elif self._of(tensor).fill:
             self._entry(tensor).fill = b""
 
-    def one(self, tensor: torch.Tensor) -> torch.Tensor | None:
+    def equal_element(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """An element of a tensor whose elements are equal, as a tensor; None: they differ, or are not known."""
         fill, size = self._of(tensor).fill, tensor.element_size()
         parts = {(fill * size)[at : at + size] for at in range(0, len(fill) * size, size)}

@@ -46,5 +46,5 @@ def working_s() -> float:
 
 
 def computing_s() -> float:
-    """CPU time of this thread, without that in which it compiled by numba [s]: what others compute meanwhile is free."""
+    """CPU time of this thread, without that in which numba compiled in it [s]: what others compute is not counted."""
     return thread_time() - COMPILING.cpu_s()

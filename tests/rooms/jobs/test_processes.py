@@ -80,12 +80,12 @@ def test_a_process_has_its_time_of_computing_on_a_machine_that_others_use(
 ) -> None:
     """What has had a share of the time alone is waited for; what computes nothing hangs."""
     answerer.ask({"do": "echo", "say": ""}, HANG_S)
-    told = iter(used_s)
-    monkeypatch.setattr(processes, "cpu_s", lambda group: next(told))
+    readings = iter(used_s)
+    monkeypatch.setattr(processes, "cpu_s", lambda group: next(readings))
     with pytest.raises(Died) as death:
         answerer.ask({"do": "wait", "asked": str(tmp_path / "asked")}, 0.1)
     assert str(death.value).startswith(reason)
-    assert not list(told)
+    assert not list(readings)
 
 
 def test_cpu_time_is_that_of_the_whole_group() -> None:
