@@ -44,3 +44,13 @@ DTYPES: Mapping[str, Dtype] = MappingProxyType({dtype.name: dtype for dtype in _
 """All element types by name."""
 OPERANDS = tuple(dtype.name for dtype in _EVERY if dtype.result)
 """Names of those that the problems of schedules are computed with."""
+TORCH_NAMES: Mapping[str, str] = MappingProxyType({
+    "float64": "fp64", "double": "fp64", "float32": "fp32", "float": "fp32", "float16": "fp16", "half": "fp16",
+    "bfloat16": "bf16", "float8_e4m3fn": "fp8", "int8": "i8", "int32": "i32",
+})  # fmt: skip
+"""What torch calls them, with and without `torch.` before it."""
+
+
+def dtype_name(text: str) -> str:
+    """The name here of an element type, by torch's name too; the text itself where it is none of torch's."""
+    return TORCH_NAMES.get(text.removeprefix("torch."), text)

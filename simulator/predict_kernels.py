@@ -223,12 +223,9 @@ def _with(row: KernelRow, run: TracedRun | None) -> KernelRow:
     if run.broken:
         return replace(row, refused=run.broken, failed=True)
     prediction = run.prediction
-    estimated = prediction.cost.removeprefix("tiles: ")
-    doubt = (
-        (f"kernel {row.name}: cycles estimated from tile sizes: {estimated}",) if prediction.cost != "compiled" else ()
-    )
-    notes = (*row.notes, *doubt, *run.notes)
-    return replace(row, prediction=prediction, ceiling=run.ceiling, do_bench=run.do_bench, notes=notes)
+    answered = replace(row, prediction=prediction, ceiling=run.ceiling, do_bench=run.do_bench)
+    doubt = (answered.cost_doubt,) if answered.cost_doubt else ()
+    return replace(answered, notes=(*row.notes, *doubt, *run.notes))
 
 
 def _choose(

@@ -12,7 +12,9 @@ from .known import Known
 
 SIZES_AT = {"zeros": 0, "ones": 0, "full": 0, "new_zeros": 1, "new_ones": 1, "new_full": 1}
 """Operations that make such a tensor of a size -> place of that among the arguments."""
-UNREAD = frozenset({"new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like", "fill_", "zero_", "copy_"})
+UNREAD = frozenset(
+    {"new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like", "fill_", "zero_", "copy_"}
+)
 """Those that do not read their first argument."""
 OF_ELEMENTS = frozenset({*SIZES_AT, *UNREAD, "_to_copy"})
 PLACED = ("device", "pin_memory", "memory_format", "layout")

@@ -8,8 +8,10 @@ import ast
 from functools import lru_cache
 from typing import Any
 
-STORES = ("store", "atomic")
+STORES = ("store", "atomic", "to_global", "scatter")
 LOADS = ("load", "gather")
+PARTS = ("warp_specialize",)
+"""Functions that are handed other functions of the user's, with their arguments."""
 
 
 @lru_cache(maxsize=256)
@@ -27,7 +29,7 @@ def stored_parameters(function: Any) -> frozenset[str]:
             if any(word in name for word in STORES):
                 owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
                 reached |= _names([*owner, *call.args[:1], *(word.value for word in call.keywords)])
-            elif isinstance(call.func, ast.Name) and name not in parameters:
+            elif name not in parameters and (isinstance(call.func, ast.Name) or name in PARTS):
                 reached |= _names([*call.args, *(word.value for word in call.keywords)])
     before = -1
     while len(reached) > before:

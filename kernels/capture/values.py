@@ -101,7 +101,7 @@ class Values(TorchDispatchMode):
             self._known.forget(tensors[0])  # parameters of a module: nobody reads them
             self._known.fill(tensors[0], None)
             return tensors[0]
-        on_gpu = any(self._known.is_on_gpu(tensor) for tensor in tensors)
+        on_gpu = self._for_gpu or any(self._known.is_on_gpu(tensor) for tensor in tensors)
         element = element_of(self._known, function, args, options) if on_gpu else None
         result = self._computed(function, packet, args, options, tensors, on_gpu)
         written = _written(function, args, options)

@@ -5,13 +5,12 @@ import subprocess
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from inspect import signature
 from typing import Any
 
 from .made_by import triton_version
 
 RELEASE = re.compile(r"release \d[\d.]*, V(\d[\d.]*)")
-BLACKWELL = 100
-"""Compute capability from which on Triton brings an assembler of its own."""
 
 
 def versions(capability: int) -> dict[str, str]:
@@ -39,11 +38,11 @@ def _version(package: str) -> str:
 
 
 def _ptxas(capability: int) -> str:
-    """Of the assembler that Triton brings."""
+    """Of the assembler that Triton takes for this GPU, of those that it brings."""
     try:
-        nvidia: Any = import_module("triton.knobs").nvidia
-        newer = getattr(nvidia, "ptxas_blackwell", None) if capability >= BLACKWELL else None
-        tool = (newer or nvidia.ptxas).path
+        compiler: Any = import_module("triton.backends.nvidia.compiler")
+        get_ptxas = compiler.get_ptxas  # takes the GPU since Triton 3.6
+        tool = (get_ptxas(capability) if signature(get_ptxas).parameters else get_ptxas()).path
         said = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout
     except (ImportError, AttributeError, OSError, RuntimeError, subprocess.CalledProcessError):
         return ""

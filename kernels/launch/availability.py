@@ -31,6 +31,11 @@ def install_triton() -> str:
     return f"{sys.executable} -m pip install {TRITON_PACKAGE}"
 
 
+def install_extra() -> str:
+    """The command that installs both in a clone, for a machine without a GPU."""
+    return f"{sys.executable} -m pip install '.[predict]' --extra-index-url {CPU_INDEX}"
+
+
 def interprets() -> bool:
     """Whether Triton interprets kernels on the CPU (TRITON_INTERPRET=1 when it was imported), which compiles none."""
     if "triton" in sys.modules:
@@ -44,7 +49,8 @@ def missing_package() -> str | None:
     missing = [name for name in commands if find_spec(name) is None]
     if missing:
         how = " && ".join(commands[name] for name in missing)
-        return f"{_not_installed(missing)} (no GPU is needed): {how}"
+        extra = f"; or in a clone, the predict extra: {install_extra()}" if len(missing) > 1 else ""
+        return f"{_not_installed(missing)} (no GPU is needed): {how}{extra}"
     return _other_triton()
 
 

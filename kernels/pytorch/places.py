@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from .hooks import replace
-from .index_bounds import values_below
+from .values.index_bounds import values_below
 
 OTHERS = ("torch", "triton", "tilesight", "contextlib", "importlib", "unittest", "functorch")
 """Packages whose lines are not the user's."""
@@ -159,6 +159,6 @@ def _operation(node: Any) -> str:
 
 def _plain(path: str) -> str:
     """`layers.0.mlp` of `L['self']._modules['layers'].0.mlp`, or of a path below a compiled module."""
-    path = re.sub(r"^[LG]\[['\"]\w+['\"]\]\.?", "", path)
+    path = re.sub(r"^[LG]\[['\"](args['\"]\]\[\d+|\w+['\"])\]\.?", "", path)  # a decorator's function has `args`
     path = re.sub(r"\._modules\[['\"](\w+)['\"]\]|\[['\"]?(\w+)['\"]?\]", r".\1\2", path)
     return re.sub(r"(^|\.)_orig_mod(?=\.|$)", "", path).strip(".")

@@ -110,11 +110,14 @@ class Recorder(TorchDispatchMode):
 
     @contextmanager
     def recording(self, given: Iterable[torch.Tensor]) -> Iterator[None]:
-        """Take operations down in the block. Args: given: tensors that are alive."""
+        """Take operations down in the block, in the place of any before. Args: given: tensors that are alive."""
         self.parameters.clear()
+        self.operations.clear()
+        self.inits = 0
         for tensor in given:
             self.note_tensor(tensor)
         self.storages.peak_bytes = self.storages.live_bytes
+        self.storages.begin_step()
         self.is_on = True
         try:
             yield

@@ -27,7 +27,7 @@ from .layers.recurrent import whole_layers
 from .layers.shapes import shaped
 from .recorder import DependsOnData, Recorder
 from .storages import Storages
-from .training import Training
+from .training import RunsBackward, Training
 from .triton_launches import TritonLaunches
 
 COMPILER = "torch._inductor.compile_fx"
@@ -49,12 +49,13 @@ class Session:
         self,
         recorder: Recorder,
         launches: TritonLaunches,
-        training: Training | None,
+        training: Training,
+        train: bool,
         selection: Selection,
         compiler: Mapping[str, Any] | None,
         hook_compiler: Any,
     ) -> None:
-        self._recorder, self._launches, self._training = recorder, launches, training
+        self._recorder, self._launches, self._training, self._train = recorder, launches, training, train
         self._compiler, self._hook_compiler = compiler, hook_compiler
         self._asked_to_compile = self._is_given = False
         self.graphs, self.selection = Graphs(recorder), selection
@@ -86,17 +87,28 @@ class Session:
         for leaf in tree_leaves((args, options)):
             if isinstance(leaf, torch.nn.Module):
                 recorder.places.know(leaf)
-        if self._training:
+        if self._training.is_on:
             self._warm_up(function, args, options)
-        if self._compiler is not None:
-            function = torch.compile(function, **self._compiler)
+        ran = torch.compile(function, **self._compiler) if self._compiler is not None else function
+        try:
+            return self._recorded(ran, args, options)
+        except RunsBackward:
+            self._training.is_on = True
+        self._launches.forget()
+        if self._asked_to_compile:
+            _forget_compiled()
+        self._warm_up(function, args, options)
+        return self._recorded(ran, args, options)
+
+    def _recorded(self, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any] | None) -> Any:
+        """What a function returns whose operations are taken down."""
         alive = (tensor for _, tensor in _parameters_of((function, args, options)))
-        with ExitStack() as stack, recorder.recording(alive):
+        with ExitStack() as stack, self._recorder.recording(alive):
             hide_fakes(stack)
             result = function(*args, **(options or {}))
-            if self._training:
+            if self._train:
                 self._training.backward(result)
-                self._training.check(_parameters_of((function, args, options)))
+            self._training.check(_parameters_of((function, args, options)))
             return result
 
     def _warm_up(self, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any] | None) -> None:
@@ -104,12 +116,11 @@ class Session:
 
         Gradients stay as it leaves them, unless the backward pass is not the function's: then there are none.
         """
-        assert self._training
         # What depends on data ends the step itself too, which then tells what it had launched.
         with suppress(DependsOnData), self._recorder.paused(), eagerly(), ExitStack() as stack:
             hide_fakes(stack)
             result = function(*args, **(options or {}))
-            if self._training.backward(result):
+            if self._train and self._training.backward(result):
                 for _, tensor in _parameters_of((function, args, options)):
                     tensor.grad = None
         self._training.forget()
@@ -174,6 +185,12 @@ def eagerly() -> AbstractContextManager[Any]:
     return torch.compiler.set_stance("force_eager") if COMPILER in sys.modules else nullcontext()
 
 
+def _forget_compiled() -> None:
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    torch._dynamo.utils.graph_break_reasons.clear()
+
+
 def _graphs() -> int:
     from torch._dynamo.utils import counters
 
@@ -198,7 +215,8 @@ def recording(
 
     Args:
         device: the target; mode: `auto` (`torch.compile` is honoured), `eager` (it is not), `compiled` (the whole
-            function is compiled), `max-autotune` (so that choices are tried); train: with gradients.
+            function is compiled), `max-autotune` (so that choices are tried); train: with the backward pass of what it
+            returns.
         compiler: what `torch.compile` is given in mode `compiled`; times: predicts Triton kernels that are tried,
             None: they are not.
 
@@ -225,16 +243,13 @@ def recording(
                 session.selection.hook(stack)
                 session.graphs.hook(stack)
                 recorder.places.hook(stack)
-                torch._dynamo.reset()
-                torch._dynamo.utils.counters.clear()
-                torch._dynamo.utils.graph_break_reasons.clear()
+                _forget_compiled()
 
-        training = Training(recorder, mode in COMPILED) if train else None
-        if training:
-            training.hook(stack)
+        training = Training(recorder, mode in COMPILED, train)
+        training.hook(stack)
         given = (compiler if mode == "compiled" else None) or COMPILED.get(mode)
         selection = Selection(launches, device, times or (lambda tried: [None] * len(tried)), recorder.notes)
-        session = Session(recorder, launches, training, selection, given, hook_compiler)
+        session = Session(recorder, launches, training, train, selection, given, hook_compiler)
         stack.enter_context(attention_of((major, minor), lambda text: recorder.notes.setdefault(text)))
         stack.enter_context(kept_whole())
         stack.enter_context(shaped(SHAPES))
@@ -243,7 +258,7 @@ def recording(
         launches.hook_triton(stack)
         _hook_compile(stack, session, mode)
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-        stack.enter_context(nullcontext() if train else torch.no_grad())
+        stack.enter_context(torch.enable_grad())  # as in torch, until the code turns it off
         stack.enter_context(recorder)
         stack.enter_context(warnings.catch_warnings())
         for text in SILENCED:

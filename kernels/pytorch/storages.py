@@ -24,13 +24,16 @@ BLOCK_BYTES = 512
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool})
 
 
+FILLS_IN_PLACE = ("aten.zero_.default", "aten.fill_.Scalar")
+
+
 class Storages:
     """Storages of the device. `live_bytes`: of those that are alive; `peak_bytes`: the most of these so far."""
 
     def __init__(self) -> None:
         self.live_bytes = self.peak_bytes = 0
         self._numbers: dict[int, int] = {}
-        self._count = 0
+        self._count = self._first_made = 0
         self._values: dict[int, torch.UntypedStorage] = {}
         self._origins: dict[int, str] = {}
 
@@ -74,6 +77,25 @@ class Storages:
             made = torch.empty(0, dtype=tensor.dtype)
             return made.set_(kept, tensor.storage_offset(), tensor.shape, tensor.stride())
 
+    def begin_step(self) -> None:
+        """Storages that are numbered from now on are made by the step."""
+        self._first_made = self._count
+
+    def writable(self, tensor: torch.Tensor, elements: int) -> torch.Tensor | None:
+        """A tensor on the CPU, writing to which gives values to one on the device; None: some stay unknown.
+
+        Args:
+            elements: that are written: all of a storage, or parts of one that the step has made and nothing has written
+                to, which is all zeros there.
+        """
+        number, size = self.number(tensor), tensor.untyped_storage().nbytes()
+        whole = elements * tensor.element_size() == size
+        may = whole or (number >= self._first_made and not self.origin(tensor))
+        if may and number not in self._values and size <= MOST_VALUES * tensor.element_size():
+            with outside():
+                self._values[number] = torch.zeros(size, dtype=torch.uint8).untyped_storage()
+        return self.values(tensor)
+
     def keep(self, tensor: torch.Tensor, values: torch.Tensor) -> None:
         """Have values of a tensor of the device that fills its storage; floats and large ones are not kept."""
         if tensor.dtype not in WHOLE or tensor.numel() > MOST_VALUES or values.dtype != tensor.dtype:
@@ -104,6 +126,8 @@ class Storages:
         Args:
             given: tensors among the arguments and options.
         """
+        if str(function) in FILLS_IN_PLACE and len(given) == 1:
+            self.writable(given[0], given[0].numel())
         if any(tensor.dtype not in WHOLE or tensor.numel() > MOST_VALUES for tensor in given):
             return None
         known = {id(tensor): self.values(tensor) for tensor in given}

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 from ..capture.user_function import Unusable
 from .hooks import replace
 from .recorder import Recorder
+from .storages import outside
 
 LET_GO_S = 0.05
 """The engine's thread lets go of the last graph after it has told its end, and needs the interpreter for that: were it
@@ -28,12 +29,23 @@ LATE = (
 )
 
 
-class Training:
-    """Follows the phases of a step. Args: recorder: that takes it down; compiled: whether the whole step will be."""
+class RunsBackward(BaseException):
+    """The step runs a backward pass itself, where nobody has said that it trains: no fault, and none to be caught."""
 
-    def __init__(self, recorder: Recorder, compiled: bool) -> None:
-        self._recorder, self._compiled = recorder, compiled
-        self._has_run_backward = False
+
+class Training:
+    """Follows the phases of a step.
+
+    Attributes:
+        is_on: whether the step trains; if not, a backward pass raises `RunsBackward`.
+
+    Args:
+        recorder: that takes it down; compiled: whether the whole step will be.
+    """
+
+    def __init__(self, recorder: Recorder, compiled: bool, is_on: bool) -> None:
+        self._recorder, self._compiled, self.is_on = recorder, compiled, is_on
+        self._has_run_backward = self._has_engine = False
 
     def hook(self, stack: ExitStack) -> None:
         """Follow backward passes and optimizers. Raises: Unusable: this torch lacks a hook."""
@@ -41,6 +53,9 @@ class Training:
         def run_backward(*args: Any, **kwargs: Any) -> Any:
             if TracingContext.try_get() is not None:  # torch's compiler looks at it
                 return engine(*args, **kwargs)
+            if not self.is_on:
+                raise RunsBackward
+            self._start_engine()
             before, recorder.phase = recorder.phase, "backward"
             self._has_run_backward = True
             try:
@@ -58,8 +73,7 @@ class Training:
                 state |= {name: value.to("cuda") for name, value in state.items() if isinstance(value, torch.Tensor)}
 
         recorder = self._recorder
-        stack.callback(sleep, LET_GO_S)
-        _start_engine()
+        stack.callback(lambda: sleep(LET_GO_S if self._has_engine else 0.0))
         engine = replace(stack, "torch.autograd:_engine_run_backward", run_backward)
         stack.callback(register_optimizer_step_pre_hook(enter).remove)
         stack.callback(register_optimizer_step_post_hook(leave).remove)
@@ -70,6 +84,18 @@ class Training:
     def forget(self) -> None:
         """Begin anew."""
         self._has_run_backward = False
+
+    def _start_engine(self) -> None:
+        """Have autograd's engine find the device: it looks for devices once, when it runs for the first time."""
+        if self._has_engine:
+            return
+        self._has_engine = True
+        with outside(), FakeTensorMode():
+            probe = torch.ones(1, device="cuda", requires_grad=True)
+            try:
+                torch.autograd.backward(probe)
+            except RuntimeError:
+                raise Unusable(LATE) from None
 
     def backward(self, result: Any) -> bool:
         """Run the backward pass of what a function has returned, unless the function has run one. Returns: whether."""
@@ -97,13 +123,3 @@ class Training:
                 f"no gradient reaches {len(lost)} of {len(parameters)} parameters ({names}): the backward pass is "
                 "incomplete"
             ] = None
-
-
-def _start_engine() -> None:
-    """Have autograd's engine find the device: it looks for devices once, when it runs for the first time."""
-    with FakeTensorMode():
-        probe = torch.ones(1, device="cuda", requires_grad=True)
-        try:
-            torch.autograd.backward(probe)
-        except RuntimeError:
-            raise Unusable(LATE) from None

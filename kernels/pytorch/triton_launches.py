@@ -20,6 +20,7 @@ from .device_guard import lacking
 from .hooks import replace
 from .recorder import Recorder
 from .storages import Storages, is_real
+from .values.computed import computed
 
 INDUCTORS = "triton_"
 """What names of kernels begin with that Inductor writes."""
@@ -57,6 +58,10 @@ class TritonLaunches:
         finally:
             vars(self).update(before)
 
+    def forget(self) -> None:
+        """Begin anew."""
+        self.captures = []
+
     def hook_triton(self, stack: ExitStack) -> None:
         """Record what the user's code launches itself."""
         stack.enter_context(patch.object(JITFunction, "run", self._outermost(self._users.jit_run())))
@@ -83,7 +88,9 @@ class TritonLaunches:
 
             beyond = self.beyond(tuner, captured) if self._recorder.is_on else []
             captures = [captured(config) for config in (*tuner.configs, *beyond)]
-            self._add(captures, _stored_by_inductor(tuner), args)
+            stored = _stored_by_inductor(tuner)
+            known = self._recorder.is_on and computed(tuner.fn, _given(tuner, args), stored, self._recorder.storages)
+            self._add(captures, stored, args, known)
 
         replace(stack, f"{heuristics}:CachingAutotuner.run", run)
 
@@ -109,9 +116,8 @@ class TritonLaunches:
         """One candidate configuration of a launch."""
         constants = dict(heuristics.config_to_dict(config))
         fixed = _fixed(tuner) | config.kwargs
-        names = [name for name in tuner.fn.arg_names if name not in fixed]
         extra = tuple(tuner.inductor_meta.get("extra_launcher_args") or ())
-        given = dict(zip(names, args[: len(args) - len(extra)], strict=False))
+        given = _given(tuner, args[: len(args) - len(extra)])
         numbers = {name: value for name, value in given.items() if not isinstance(value, torch.Tensor)}
         numbers |= dict(zip(extra, args[len(args) - len(extra) :], strict=True))
         grid = heuristics.GridExpr.from_meta(tuner.inductor_meta, config).eval_slow({**constants, **numbers})
@@ -138,9 +144,7 @@ class TritonLaunches:
         recorder = self._recorder
         place = recorder.places.here(backward=True)
         read = set(tuner.fn.arg_names) - _stored_by_inductor(tuner)
-        fixed = _fixed(tuner) | tuner.configs[0].kwargs
-        names = [name for name in tuner.fn.arg_names if name not in fixed]
-        for name, tensor in zip(names, args, strict=False):
+        for name, tensor in _given(tuner, args).items():
             if not (place.indexed and name in read and isinstance(tensor, torch.Tensor) and tensor.dtype in INDICES):
                 continue
             if recorder.storages.values(tensor) is None:
@@ -149,7 +153,8 @@ class TritonLaunches:
                 where = f" ({place.where})" if place.where else ""
                 recorder.notes[f"indices without values are drawn from 0 to {below - 1:,}{where}"] = None
 
-    def _add(self, captures: list[Capture], stored: frozenset[str], args: Any) -> None:
+    def _add(self, captures: list[Capture], stored: frozenset[str], args: Any, known: bool = False) -> None:
+        """Take a launch down. Args: known: whether values of what it stores are."""
         recorder = self._recorder
         if not recorder.is_on:
             return
@@ -160,7 +165,7 @@ class TritonLaunches:
             names[tensor.storage].add(name)
         operands = {name: _operand(tensor) for name, tensor in given.items()}
         for tensor in tensors:
-            if names.get(recorder.storages.number(tensor), set()) & stored:
+            if not known and names.get(recorder.storages.number(tensor), set()) & stored:
                 recorder.storages.forget(tensor, f"written by kernel {captures[0].name}, which does not run")
         place = recorder.places.here(recorder.phase == "backward")
         first = len(self.captures)
@@ -188,6 +193,12 @@ def _stored_by_inductor(tuner: Any) -> frozenset[str]:
         return stored_parameters(tuner.fn)
     written = {name for name in names if name.startswith(("out_ptr", "in_out_ptr"))}
     return frozenset(written | ({*(tuner.inductor_meta.get("mutated_arg_names") or ())} & {*names}))
+
+
+def _given(tuner: Any, args: Any) -> dict[str, Any]:
+    """What Inductor's code passes, by names of parameters."""
+    fixed = _fixed(tuner) | tuner.configs[0].kwargs
+    return dict(zip((name for name in tuner.fn.arg_names if name not in fixed), args, strict=False))
 
 
 def _fixed(tuner: Any) -> dict[str, Any]:

@@ -36,6 +36,9 @@ ALIASES = {
     "a100sxm440gb": "a100-sxm-40gb",
     "4090": "rtx-4090",
     "5090": "rtx-5090",
+    "3090": "rtx-3090",
+    "rtxpro6000blackwell": "rtx-pro-6000",
+    "dgxspark": "gb10",
 }
 """Another name, squashed -> the one in the catalogue that people mostly mean."""
 MAKERS = ("nvidia", "geforce", "tesla")
@@ -54,6 +57,8 @@ class Device:
     compute_capability: str
     product: str = ""
     """Part of the product name that its driver reports; empty: it is not looked for."""
+    held_against: str = ""
+    """Where predictions for it are held against measurements; empty: none was."""
     sms: int = number(1, 1024, whole=True, doc="streaming multiprocessors")
     boost_clock_hz: float = number(1e8, 1e10, doc="SM clock when power allows")
     gpc_clock_spread: float = number(
@@ -202,9 +207,9 @@ class Device:
 
 SAME_RATE = {"fp16_acc16": "fp16", "fp8_acc16": "fp8", "mxfp8": "fp8"}
 """Kind of matmul -> the one whose rate it has where a device file says nothing of it."""
-TEXTS = {"name": True, "compute_capability": True, "product": False}
+TEXTS = {"name": True, "compute_capability": True, "product": False, "held_against": False}
 """Keys of a device file that are no numbers, and whether they must be there."""
-DEVICE_KEYS = "`tilesight devices h200`"
+DEVICE_KEYS = "`tilesight devices h200 --all`"
 """The command that lists the keys of a device."""
 INSTRUCTIONS = ("mma", "wgmma", "tcgen05")
 _ORDERED = (
@@ -276,10 +281,10 @@ def found_device(device: Device | str | PathLike[str]) -> tuple[Device, str]:
 def device_of_product(product: str) -> str | None:
     """The catalogue's device of that product, by the name that the driver reports; None where there is none.
 
-    The longest name counts: an `H100 PCIe` is no `H100`.
+    The longest name counts, and all of a word: an `H100 PCIe` is no `H100`, an `L40S` no `L4`.
     """
     parts = {device.product: name for name in catalogue() if (device := load_device(name)).product}
-    fitting = [part for part in parts if part in product]
+    fitting = [part for part in parts if re.search(rf"{re.escape(part)}(?!\w)", product)]
     return parts[max(fitting, key=len)] if fitting else None
 
 

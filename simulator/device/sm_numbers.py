@@ -18,9 +18,9 @@ from .numbers import Provenance, check_keys, check_number, number, numbers_of, r
 SM_TABLE, BASE = "sm", "base"
 CARRIED_OVER = "carried over from "
 """How the source of a number of another architecture begins; its kind is `assumed`."""
-CODE, TILES, L1, CLOCK, HBM = "machine code", "tiles", "L1", "clock", "device memory"
+CODE, TILES, L1, CLOCK, HBM, CTAS = "machine code", "tiles", "L1", "clock", "device memory", "CTAs"
 """Parts of the model that read numbers: cycles of a step from machine code, or from tile sizes; and the engine."""
-PARTS = (CODE, TILES, L1, CLOCK, HBM)
+PARTS = (CODE, TILES, L1, CLOCK, HBM, CTAS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,12 @@ class SmNumbers:
     atomic_extra_cycles: float = number(0, 1e4, part=CODE, doc="what an atomic gives back, beyond an L2 hit")
     barrier_arrival_cycles: float = number(0, 1000, part=CODE, doc="bar.sync: for each warp that arrives")
     barrier_release_cycles: float = number(0, 1000, part=CODE, doc="bar.sync: from the last arrival to the release")
+    fetch_core_bytes: float = number(128, 1e9, part=CODE, doc="code that a sub-core has at hand")
+    fetch_sm_bytes: float = number(128, 1e9, part=CODE, doc="code that an SM has at hand")
+    fetch_turn_cycles: float = number(0, 1000, part=CODE, doc="from warp to warp that a sub-core gives 128 B of code")
+    fetch_sm_cycles: float = number(0, 1e4, part=CODE, doc="that a warp waits for 128 B of code from the SM's cache")
+    fetch_l2_cycles: float = number(0, 1e4, part=CODE, doc="the same, from L2")
+    fetch_l2_line_cycles: float = number(0, 1e4, part=CODE, doc="from 128 B of code that L2 gives an SM to the next")
     cta_replacement_cycles: float = number(
         0, 1e5, part=CODE, doc="from a CTA's end to the start of the next in its place"
     )
@@ -124,6 +130,9 @@ class SmNumbers:
         0, 7, whole=True, count=8, part=CLOCK, doc="rank of each cluster of SMs by its clock"
     )
 
+    cta_place_cycles: float = number(0, 1e5, part=CTAS, doc="that a CTA takes a place of an SM at least, besides warps")
+    cta_place_warp_cycles: float = number(0, 1000, part=CTAS, doc="more for each of its warps")
+
     hbm_channel_bytes: int = number(32, 1 << 24, whole=True, part=HBM, doc="that lie in one channel")
     hbm_mixing_window_bytes: float = number(1, 1e12, part=HBM, doc="over which reads and writes count as mixed")
     hbm_mixing_full_fraction: float = number(0.001, 1, part=HBM, doc="of the rarer direction that costs all of mixing")
@@ -131,6 +140,13 @@ class SmNumbers:
     hbm_turn_single_fraction: float = number(
         0, 1, part=HBM, doc="of `hbm_turn_s`, what a single place waits in the mean"
     )
+    hbm_fetch_bytes: int = number(32, 1024, whole=True, part=HBM, doc="that L2 fetches for a piece alone, at least")
+    hbm_lone_write_bytes: int = number(
+        0, 1024, whole=True, part=HBM, doc="that HBM writes in the time that it takes for a piece alone"
+    )
+    tlb_reach_bytes: int = number(0, 1 << 50, whole=True, part=HBM, doc="that the last TLB translates; 0: all")
+    tlb_entry_bytes: int = number(4096, 1 << 40, whole=True, part=HBM, doc="that an entry of it covers")
+    tlb_miss_s: float = number(0, 1e-6, part=HBM, doc="from one translation that it lacks to the next")
     hbm_turn_place_bytes: int = number(32, 1 << 24, whole=True, part=HBM, doc="of a tile that come from such a place")
     l2_turn_bytes: int = number(
         0, 1024, whole=True, part=HBM, doc="that L2 moves in the time that it takes for any piece"
@@ -139,6 +155,7 @@ class SmNumbers:
         0, 1, part=HBM, doc="of a load's time at L2, that its request takes where stores go"
     )
 
+    l2_request_s: float = number(0, 1e-6, part=HBM, doc="that a slice of L2 takes for a request of a warp, of one line")
     l2_driven_out_fraction: float = number(
         0, 1, part=HBM, doc="of what comes into L2, that drives out data of earlier kernels not yet written back"
     )

@@ -113,6 +113,8 @@ def leave_of(flow: Flow, number: int, checks: Mapping[int, bool], unsure: Unsure
                     instruction.address,
                 )
             holds = unsure(number, threads, holds, np.asarray(known))
+        else:
+            threads.took[number] = holds
         taken, passed = mask & holds, mask & ~holds
         exits = targets(threads, taken) if taken.any() else []
         return [*exits, (following, passed)] if passed.any() else exits

@@ -79,11 +79,12 @@ class Memory:
 def load_of_memory(instruction: Instruction, memory: Memory) -> Step:
     """What a load from global memory does to the threads: as `compile_instruction`, but that values are returned."""
     plain = compile_instruction(instruction)
-    if not memory.has_values or instruction.family == "LDGSTS":
+    names = [name for name in written(instruction) if not name.lstrip("U").startswith("P")]
+    if not memory.has_values or not names or instruction.family == "LDGSTS":
         return plain
     address = global_address_of(addressed(instruction)[0])
     guard = predicate_of(instruction.guard) if instruction.guard else None
-    size, names = bytes_of(instruction), [name for name in written(instruction) if not name.lstrip("U").startswith("P")]
+    size = bytes_of(instruction)
     signed = not SIGNED.isdisjoint(instruction.modifiers)
 
     def step(threads: Threads, mask: Array) -> None:

@@ -31,7 +31,7 @@ FOLLOWED = frozenset(
     )
 )  # fmt: skip
 """Families beside those of `operations` whose results may be known."""
-FLOATS = frozenset({"FADD", "FMUL", "FFMA", "FSETP", "FMNMX", "FSEL", "FRND", "F2I"})
+FLOATS = frozenset({"FADD", "FMUL", "FFMA", "FSETP", "FMNMX", "FSEL", "FRND", "F2I", "MUFU"})
 """Whose sources are floats."""
 Results = Callable[[Threads, Array], list[Value]]
 """The values that an instruction writes, of threads that a mask selects."""

@@ -22,6 +22,7 @@ class Threads:
         unknown_bits: by name of a register that is not known as a whole: the bits that are not (see `known_bits`).
         images: by name of a register: words of the TMA descriptor of which it holds one (see `tma.written`).
         descriptors: those in global memory: by address in the first CTA, addresses (CTAs, 1, 1) and words.
+        took: block -> who last took the branch at its end of those that knew its condition.
         whole: whether all lanes of each warp are here, and not some of them that stand for it.
     """
 
@@ -32,6 +33,7 @@ class Threads:
     unknown_bits: dict[str, Array] = field(default_factory=dict)
     images: dict[str, list[Value]] = field(default_factory=dict)
     descriptors: dict[int, tuple[Array, list[Value]]] = field(default_factory=dict)
+    took: dict[int, Array] = field(default_factory=dict)
     whole: bool = True
 
 

@@ -38,7 +38,7 @@ def clocks_of(launch: Launch, costs: Mapping[str, StepCost], executions: Mapping
 
     Source: 1,021 launches counted on H200s, 2026-11-21, and bursts of matmuls (docs/decisions/0009).
     """
-    boost, lowered = float(device.boost_clock_hz), float(device.tensor_boost_clock_hz)
+    boost, lowered = float(device.boost_clock_hz), tensor_clock_hz(launch, device)
     if not any(cost.executed_flop for cost in costs.values()):
         return Clocks(boost, boost)
     busy = lowered
@@ -51,6 +51,15 @@ def clocks_of(launch: Launch, costs: Mapping[str, StepCost], executions: Mapping
             busy = cycles / time_s
     # A cluster of SMs without work keeps the boost clock, and elapsed cycles are those of the fastest SM.
     return Clocks(boost if launch.cta_count <= device.sm.clock_free_clusters_ctas else busy, busy)
+
+
+def tensor_clock_hz(launch: Launch, device: Device) -> float:
+    """Fastest clock of SMs whose tensor cores are at work on a launch: those of FP64 leave it as it is.
+
+    Source: 1.798 GHz under HMMA and IMMA, 1.980 under DMMA, DFMA and FFMA for 0.2 to 3 ms (one H200, 2026-11-28,
+    docs/lab/data/matmul-clocks-h200-2026-11-28.ndjson.xz); NVIDIA computes FP64 peaks of Hopper with the boost clock.
+    """
+    return float(device.boost_clock_hz if launch.dtype == "fp64" else device.tensor_boost_clock_hz)
 
 
 class Activity(NamedTuple):

@@ -113,7 +113,8 @@ def run_launches(
     )
     warm = l2 == "warm"
     past = Past(before, launches, tensors, first=tensors.granules + spilled)
-    memory = _make_memory(past.granules, max(largest_bytes, past.largest_bytes), device, resolution, l2 == "dirty")
+    far = tensors.size_bytes > device.sm.tlb_reach_bytes
+    memory = _make_memory(past.granules, max(largest_bytes, past.largest_bytes), device, resolution, l2 == "dirty", far)
     past.replay(memory.l2, device, interleaved=resolution == "chunk")
     begin = 0.0
     runs: dict[int, LaunchRun] = {}
@@ -142,8 +143,12 @@ def run_launches(
     return [runs.get(number) for number in range(len(launches))]
 
 
-def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: str, dirty: bool) -> Memory:
-    """Caches without entries. Args: largest_bytes: of a granule [B]; dirty: whether data of others are in L2."""
+def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: str, dirty: bool, far: bool) -> Memory:
+    """Caches without entries.
+
+    Args:
+        largest_bytes: of a granule [B]; dirty: whether data of others are in L2; far: tensors are beyond the TLB.
+    """
     parts = device.l2_partitions
     slots = COALESCER_LINE_SLOTS if resolution == "line" else COALESCER_SLOTS
     capacities = np.tile(_group_bytes(device, largest_bytes), parts)
@@ -160,6 +165,7 @@ def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: 
         windows=np.zeros(granules, dtype=np.int32),
         free=np.zeros(links.first_channel(parts, device.sms) + device.hbm_channels),
         slices=np.zeros((device.l2_slices, 2)),
+        translated=np.zeros(device.sm.tlb_reach_bytes // device.sm.tlb_entry_bytes if far else 0, dtype=np.int64),
         asked=np.zeros((slots, cdiv(device.sms, device.coalescer_sms), 2)),
         counter=np.zeros(links.COUNTER_ELEMENTS),
     )

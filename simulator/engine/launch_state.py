@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..core.engine import additions, event_loop, events, links, sm_sharing, walk
+from ..core.engine import event_loop, events, links, slices, sm_sharing, walk
 from ..core.engine.links import Rates
 from ..core.engine.memory import Memory
 from ..core.engine.program import CONSTANT, Items, Program
@@ -59,7 +59,7 @@ class LaunchState:
         self.begin = self.now = begin
         self.ramp = float(device.launch_ramp_cycles)
         self.slot_count = residency.concurrent_ctas
-        self.rates = _rates(lowered, tensors, residency, device, clocks, interleaved, begin)
+        self.rates = _rates(launch, lowered, tensors, residency, device, clocks, interleaved, begin)
         self.program = Program(
             tensors=tensors.table,
             tiles=lowered.tiles,
@@ -157,7 +157,8 @@ class LaunchState:
         left = self.now + float(np.mean(np.maximum(channels - self.now, 0.0)))
         ports = links.FIRST_L2 + self.rates.partitions
         stored = float(self.memory.free[ports : ports + self.rates.partitions].max()) - self.ramp
-        return max(left, stored, float(self.memory.slices[:, additions.FREE].max(initial=0.0)))
+        queued = float(self.memory.slices[:, slices.FREE].max(initial=0.0))
+        return max(left, stored, queued, float(self.memory.free[links.TRANSLATIONS]))
 
     @property
     def idle_cycles(self) -> float:
@@ -170,6 +171,7 @@ class LaunchState:
 
 
 def _rates(
+    launch: Launch,
     lowered: LoweredLaunch,
     tensors: LoweredTensors,
     residency: Residency,
@@ -199,6 +201,10 @@ def _rates(
         slice_block_bytes=device.l2_slice_block_bytes or LINE_BYTES,
         slice_group_bytes=device.l2_slice_group_bytes or device.l2_slice_block_bytes or LINE_BYTES,
         slice_stretch_bytes=device.l2_slice_stretch_bytes or device.l2_slice_block_bytes or LINE_BYTES,
+        request_cycles=device.sm.l2_request_s * clock_hz,
+        request_most_bytes=_request_most_bytes(device),
+        tlb_entry_bytes=device.sm.tlb_entry_bytes,
+        tlb_miss_cycles=device.sm.tlb_miss_s * clock_hz,
         fabric_cycles_per_byte=clock_hz / device.fabric_bytes_per_s,
         hbm_read_cycles_per_byte=clock_hz / device.hbm_read_bytes_per_s,
         hbm_write_cycles_per_byte=clock_hz / device.hbm_write_bytes_per_s,
@@ -211,6 +217,8 @@ def _rates(
         hbm_part_line_cost=1.0 / device.hbm_part_line_fraction - 1.0,
         hbm_single_line_cost=1.0 / (device.hbm_single_line_fraction or 1.0) - 1.0,
         hbm_piece_write_bytes=float(device.hbm_piece_write_bytes),
+        hbm_fetch_bytes=device.sm.hbm_fetch_bytes,
+        hbm_lone_write_bytes=float(device.sm.hbm_lone_write_bytes),
         sm_fill_cycles_per_byte=0.0 if lowered.covers_l2 else 1.0 / device.sm_fill_bytes_per_cycle,
         l1_bytes=float(residency.l1_bytes),
         l1_curve=hit_curve(device, residency.l1_bytes),
@@ -223,11 +231,18 @@ def _rates(
         hbm_turn_share=float(device.sm.hbm_turn_single_fraction),
         hbm_place_bytes=float(device.sm.hbm_turn_place_bytes),
         cta_dispatch=float(device.cta_dispatch_cycles),
+        cta_place=device.sm.cta_place_cycles + device.sm.cta_place_warp_cycles * launch.warps_per_cta,
         after_begin=float(np.nextafter(begin, np.inf)),
         spilled_first=tensors.granules,
         spilled_granules=lowered.spilled_granules,
         spilled_bytes=lowered.spilled_bytes,
     )
+
+
+def _request_most_bytes(device: Device) -> float:
+    """Bytes whose port takes as long as their slices: two, for each group of blocks [B]."""
+    lines = max(device.l2_slice_group_bytes, LINE_BYTES) / LINE_BYTES
+    return lines / 2 * device.sm.l2_request_s * device.l2_bytes_per_s / device.l2_partitions
 
 
 def _idle_ctas(lowered: LoweredLaunch, slots: int, device: Device) -> walk.Ctas:

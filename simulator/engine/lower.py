@@ -64,11 +64,13 @@ class LoweredTensors:
         table: records of `core.engine.program.TENSOR`.
         index: tensor name -> row.
         granules: numbers of them in all.
+        size_bytes: of all tensors [B].
     """
 
     table: np.ndarray
     index: dict[str, int]
     granules: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +120,7 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
             for tile in (*step.loads, *step.stores):
                 tiles.setdefault(tile.tensor, []).append(tile)
     rows: list[tuple[int, ...]] = []
-    base = 0
+    base = address = 0
     for name, tensor in tensors.items():
         packed = tensor.pitch_bytes == tensor.row_bytes
         if resolution == "line":
@@ -139,10 +141,14 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
             )
             fold = cdiv(total, max(1, total // window))
         shape = high, wide, tensor.rows, tensor.row_bytes
-        rows.append((base, slab_granules, row_granules, *shape, int(packed), fold, int(fold < total), stride))
+        rows.append((base, slab_granules, row_granules, *shape, int(packed), fold, int(fold < total), stride, address))
         base += fold
+        address += tensor.slabs * tensor.rows * tensor.row_bytes
     return LoweredTensors(
-        table=np.array(rows, dtype=TENSOR), index={name: i for i, name in enumerate(tensors)}, granules=base
+        table=np.array(rows, dtype=TENSOR),
+        index={name: i for i, name in enumerate(tensors)},
+        granules=base,
+        size_bytes=address,
     )
 
 
@@ -275,7 +281,14 @@ def _lower_tiles(
     for tile, waits, origin in zip(tiles, added, origins, strict=True):
         element_bytes = _element_bytes(launch, tile)
         extent = tile.rows, tile.cols * element_bytes
-        flags = tile.path in ASYNCHRONOUS, tile.path in THROUGH_L1, tile.path == "atomic", tile.integers, waits
+        flags = (
+            tile.path in ASYNCHRONOUS,
+            tile.path in THROUGH_L1,
+            tile.path == "atomic",
+            tile.integers,
+            waits,
+            tile.passing,
+        )
         lists = -1, 0
         terms_of_lists: Affine = ()
         if tile.lists is not None:

@@ -17,16 +17,15 @@ from ..display.frames import frame
 from ..display.render import table
 from ..display.words import plural
 from ..jobs.pool import Progress, cores, run_all
-from ..jobs.working_clock import working_s
+from ..jobs.working_clock import process_s, thread_s
 from ..prediction.notes import cost_notes, tile_notes
 from ..prediction.prediction import Prediction
 from ..problems.problem import EXAMPLE, Problem
 from ..refusal import Refusal
-from ..resolve import Resolved, ResourcesOf, asked_config, resolve
-from ..schedules.config import Config
-from ..schedules.contract import Schedule
-from ..schedules.registry import DEFAULT_SCHEDULE, baseline_of
+from ..resolve import ResourcesOf
+from ..schedules.registry import DEFAULT_SCHEDULE
 from ..store.pipelines import answers
+from .baseline import baselines
 from .candidate import Candidate, bound_notes, broken_notes, mark_like_best, mark_pareto
 from .crowded import crowded_notes
 from .fastest import survey_problem
@@ -55,8 +54,8 @@ class Exploration:
     Args:
         device: the GPU; device_name: its name in the catalogue, or a path.
         candidates: those that fit by time, then those that do not.
-        baseline: naive attention in its default configuration, made to fit; None where it cannot run, or is not the
-            same work.
+        baseline: naive attention in the fastest configuration found (of one that has to be compiled, as of the backward
+            pass, in its default one), made to fit; None where it cannot run, or is not the same work.
         left_out: schedule -> why it cannot compute the problem at all.
         notes: remarks for the user, one line each.
         noted_rows: note -> number of the first of `ranked` that it speaks of, from 1; not of those that are on all.
@@ -176,6 +175,7 @@ def explore(
     progress: Progress | None = None,
     time_limit_s: float = inf,
     each_limit_s: float = inf,
+    with_baseline: bool = True,
     **fixed: int | str | Sequence[int | str],
 ) -> Exploration:
     """Simulate a configuration space and rank it.
@@ -189,10 +189,11 @@ def explore(
             what `simulate` knows of them.
         workers: threads at most; one per core where None.
         progress: called with (configurations done, configurations in all).
-        time_limit_s: that all may take together, once kernels are compiled. Where one of them says that they take
-            longer, those that are best at a short length come first, and those for which no time is left are left
-            out [s].
-        each_limit_s: that one may take [s].
+        time_limit_s: that all may take of each worker's core, once kernels are compiled. Where one of them says that
+            they take longer, those that are best at a short length come first, and those for which no time is left
+            are left out [s].
+        each_limit_s: that one may take of a core [s].
+        with_baseline: whether naive attention is predicted, too, to hold the others against.
         fixed: options of the configuration with the value, or values, to look at, e.g. `block_m=(64, 128)`.
 
     Raises:
@@ -209,11 +210,15 @@ def explore(
     source = cost if registers is None and smem_bytes is None else "tiles"
     jobs, left_out = plan(problem, schedule, fixed, source, compiles=resources_of is not None)
     trials = [with_launches(Trial(candidate=job), problem, gpu) for job in jobs]
-    baselines = _baselines(problem, schedules_named(schedule, type(problem))[0], gpu, cost)
+    together_s = time_limit_s * (workers or cores())
+    # The baseline is in its own configuration whatever else is given.
+    plain = Settings(l2=l2, overhead=overhead, cost=cost, limit_s=each_limit_s, until_s=process_s() + together_s)
+    like = schedules_named(schedule, type(problem))[0]
+    against = baselines(problem, like, gpu, plain, workers) if with_baseline else []
     if resources_of:
-        both = with_resources([*baselines, *trials], resources_of)
-        baselines, trials = both[: len(baselines)], both[len(baselines) :]
-    until_s = working_s() + time_limit_s
+        both = with_resources([*against, *trials], resources_of)
+        against, trials = both[: len(against)], both[len(against) :]
+    until_s = process_s() + together_s
     settings = Settings(
         l2=l2,
         overhead=overhead,
@@ -224,15 +229,17 @@ def explore(
         limit_s=each_limit_s,
         until_s=until_s,
     )
-    left_s = until_s - working_s()
-    if time_limit_s < inf and takes_longer(left_s, problem, gpu, trials, settings, workers):
+    left_s = until_s - process_s()
+    if time_limit_s < inf and takes_longer(left_s, problem, gpu, trials, settings):
         survey = replace(settings, until_s=until_s - (1.0 - SURVEY_FRACTION) * left_s)
         trials = _promising_first(problem, gpu, trials, survey, workers)
-    # The baseline takes longest, and is in its own configuration whatever else is given.
-    plain = Settings(l2=l2, overhead=overhead, cost=cost, limit_s=each_limit_s, until_s=until_s)
-    work = [*((plain, trial) for trial in baselines), *((settings, trial) for trial in trials)]
-    ran = run_all(lambda job: tried(problem, gpu, *job), work, workers, progress)
-    done = ran[len(baselines) :]
+    plain = replace(plain, until_s=until_s)
+    # The baseline takes longest, and comes first; it is none of the configurations that are counted.
+    work = [*((plain, trial) for trial in against), *((settings, trial) for trial in trials)]
+    tick = progress and (lambda count, _: progress(max(count - len(against), 0), len(trials)))
+    ran = run_all(lambda job: tried(problem, gpu, *job), work, workers, tick)
+    done = ran[len(against) :]
+    fastest = sorted((trial.candidate for trial in ran[: len(against)]), key=rank_of)
     candidates = mark_like_best(mark_pareto(sorted((trial.candidate for trial in done), key=rank_of)))
     fitting = [item for item in candidates if item.fits]
     estimated, noted_rows = _cost_notes(candidates)
@@ -248,7 +255,7 @@ def explore(
         device=gpu,
         device_name=name,
         candidates=tuple(candidates),
-        baseline=next((trial.candidate.prediction for trial in ran[: len(baselines)]), None),
+        baseline=fastest[0].prediction if fastest else None,
         left_out=left_out,
         notes=(
             *broken_notes(candidates),
@@ -262,16 +269,14 @@ def explore(
     )
 
 
-def takes_longer(
-    limit_s: float, problem: Problem, device: Device, trials: Sequence[Trial], settings: Settings, workers: int | None
-) -> bool:
-    """Whether trials take longer than they may, by one from the middle of those whose answers are not known."""
+def takes_longer(limit_s: float, problem: Problem, device: Device, trials: Sequence[Trial], settings: Settings) -> bool:
+    """Whether trials take more of the cores than they may, by one from the middle of those that are not known."""
     waiting = [trial for trial in trials if not answer_known(problem, device, settings, trial)]
     if not waiting:
         return False
-    begin_s = working_s()
+    begin_s = thread_s()
     tried(problem, device, settings, waiting[len(waiting) // 2])
-    return (working_s() - begin_s) * len(waiting) / (workers or cores()) > limit_s
+    return (thread_s() - begin_s) * len(waiting) > limit_s
 
 
 def _promising_first(
@@ -282,19 +287,6 @@ def _promising_first(
     ranked = ranking(survey_problem(problem), device, plain, settings, workers)
     places = {(item.schedule, item.config): place for place, item in enumerate(ranked)}
     return sorted(trials, key=lambda trial: places[trial.candidate.schedule, trial.candidate.config])
-
-
-def _baselines(problem: Problem, like: Schedule, device: Device, cost: str) -> list[Trial]:
-    """What all schedules of a problem are held against, in its default configuration; empty where nothing is."""
-    baseline = baseline_of(like.problem)
-    if baseline is None or baseline.why_not(problem) is not None:
-        return []
-    resolved = resolve(problem, baseline.name, Config(), device, cost=cost)
-    config, launches = asked_config(problem, baseline, Config(), device, cost), None
-    if isinstance(resolved, Resolved):
-        config, launches = resolved.config, resolved.launches
-    candidate = Candidate(schedule=baseline.name, config=config, options=tuple(baseline.options))
-    return [with_launches(Trial(candidate=candidate, launches=launches), problem, device)]
 
 
 def plan(

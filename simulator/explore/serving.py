@@ -148,6 +148,13 @@ class LayersAnswer:
         """A step of decoding, a layer: predicted, or at least where it is not [s]."""
         return self.best_decode.costs[0] if self.best_decode else self.decode_bound_s
 
+    @property
+    def untried(self) -> dict[str, tuple[int, int]]:
+        """`prefill` or `decode` -> configurations that no time was left for, and all, where there are any."""
+        asked = {"prefill": self.prefill, "decode": self.decode}
+        late = {name: sum(item.is_unanswered for item in some.candidates) for name, some in asked.items() if some}
+        return {name: (count, len(some.candidates)) for name, count in late.items() if count and (some := asked[name])}
+
     def to_dict(self) -> dict[str, Any]:
         """The object of these layers in `tilesight model --json`."""
         best = self.best
@@ -181,9 +188,20 @@ class ServingAnswer:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Why there is no prefill of layers of a kind, a line each."""
-        reasons = [(kind, item.reason) for kind in self.kinds if not kind.best for item in kind.prefill.candidates[:1]]
-        return tuple(f"{self.device_name}: no prefill of {kind.layers} layers: {reason}" for kind, reason in reasons)
+        """What of the answer is missing, and why: a line for prefill, and for decode, of layers of a kind."""
+        lines = []
+        for kind in self.kinds:
+            for name, some in (("prefill", kind.prefill), ("decode", kind.decode)):
+                lines += [
+                    f"{self.device_name}: no {name} of {kind.layers} layers: {item.reason}"
+                    for item in (some.candidates[:1] if some and not some.ranked else ())
+                ]
+            lines += [
+                f"{self.device_name}, {kind.layers} layers: no time was left for {late} of {every} configurations of "
+                f"{name}: the fastest may be among them; a longer --time-limit tries them"
+                for name, (late, every) in kind.untried.items()
+            ]
+        return tuple(lines)
 
     @property
     def prefill_s(self) -> float:

@@ -10,7 +10,7 @@ from .. import units
 from ..device.device import Device
 from ..jobs.pool import Progress, run_all
 from ..jobs.stopping import OutOfTime, Stage, limited, out_of_time
-from ..jobs.working_clock import working_s
+from ..jobs.working_clock import process_s, thread_s
 from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
 from ..refusal import BrokenLaw, Refusal
@@ -25,7 +25,8 @@ class Settings:
     """How all configurations are simulated.
 
     Args:
-        limit_s: that each may take; until_s: when all have to be done, by `working_s`; the rest as in `simulate`.
+        limit_s: that each may take of a core; until_s: when all have to be done, by `process_s`; the rest as in
+            `simulate`.
     """
 
     l2: str = "cold"
@@ -75,9 +76,14 @@ def resolved_as(
 def predicted(resolved: Resolved, device: Device, settings: Settings) -> Prediction | Refusal:
     """The prediction of what runs; or that it has taken longer than it may, or that no device can keep it."""
     stages: list[Stage] = []
-    until_s = working_s() + settings.limit_s
+    begin_s = thread_s()
+
+    def beyond_s() -> float:
+        """What has been taken over the nearer of both limits."""
+        return max(thread_s() - begin_s - settings.limit_s, process_s() - settings.until_s)
+
     try:
-        with limited(min(until_s, settings.until_s), working_s):
+        with limited(0.0, beyond_s):
             return predict(
                 resolved,
                 device,
@@ -85,7 +91,7 @@ def predicted(resolved: Resolved, device: Device, settings: Settings) -> Predict
                 tell=stages.append,
             )
     except OutOfTime:
-        if settings.until_s < until_s:
+        if process_s() > settings.until_s:
             return Refusal("takes too long", "no time was left: a longer --time-limit gives it some")
         return Refusal("takes too long", out_of_time(settings.limit_s, stages[-1].text))
     except BrokenLaw as error:

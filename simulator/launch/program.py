@@ -102,7 +102,8 @@ class Tile:
             past it; `atomic`: what an atomic gives back, past L1 too. A store by `atomic` adds to what is there.
         lists: where it is many pieces of that extent, their origins beyond (row, col).
         zero_bytes: that come with it by TMA as zeros, where the tile is what is left of a box at a tensor's edge.
-        integers: are added to, without a wait for the sum before; part_fraction: share of sectors added to in part.
+        integers: are added to, without a wait for the sum before; part_fraction: share of sectors added to in part;
+        passing: L2 drops it before all else.
     """
 
     tensor: str
@@ -116,6 +117,7 @@ class Tile:
     zero_bytes: float = 0
     integers: bool = False
     part_fraction: float = 0
+    passing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ least time that its bytes take, and a reason, and stands outside every total.
 from collections.abc import Callable, Mapping, Sequence
 
 from ..device.device import Device
+from ..jobs.attempts import internal
 from ..launch.before import Before, recent
 from .families.attention import attention, attention_backward
 from .families.composed import logsumexp, loss_of_elements, loss_of_logits, recurrent_cell, sum_of_products
@@ -68,7 +69,7 @@ from .families.vectors.norms import cross, diagonals, renorm, weight_norm
 from .families.vectors.numbers import angle, joined, leaky_noise, polar
 from .gpu import Gpu
 from .operation import Operation, RecordedStep
-from .priced import PricedKernel
+from .priced import NoPrice, PricedKernel
 from .stated import WAITS, StatedPrice, is_collective, stated_kernel
 
 Price = Callable[[Operation, Gpu], list[PricedKernel]]
@@ -185,6 +186,11 @@ PRICES: Mapping[str, Price] = {
     "rrelu_with_noise": leaky_noise,
 }
 """torch's name, without underscores around it -> its price."""
+OTHERS: Mapping[Price | None, Callable[[Operation], str]] = {
+    **dict.fromkeys((convolution, convolution_backward), other_kernel),
+    **{sort: other_sort, histogram: other_histogram, recurrent_layers: other_layers, multinomial: other_draws},
+}
+"""Price -> what kind of operation it does not know, in words; empty: it knows it."""
 
 
 def price_step(
@@ -259,8 +265,15 @@ def price(operation: Operation, gpu: Gpu) -> tuple[PricedKernel, ...]:
         return (refused(operation, gpu, _unknown(operation)),)
     try:
         return tuple(family(operation, gpu))
-    except (LookupError, ValueError, ZeroDivisionError):
-        return (refused(operation, gpu, f"{operation.name} with operands of these shapes has no price"),)
+    except NoPrice as operands:
+        return (refused(operation, gpu, _of_kind(operation, str(operands))),)
+    except Exception as error:
+        return (refused(operation, gpu, internal(error, f"price of {operation.name}")),)
+
+
+def _of_kind(operation: Operation, kind: str) -> str:
+    """Why operands of a kind have no price. Args: kind: e.g. `of float64`."""
+    return f"{operation.name} {kind} has no price; its bytes are a lower bound"
 
 
 def _unknown(operation: Operation) -> str:
@@ -283,26 +296,14 @@ def _against(name: str, operation: Operation) -> str:
         return (
             "recurrent layers of packed sequences run in cuDNN, whole, and have no price; here they are seen by steps"
         )
-    dtype = operation.inputs[0].dtype if operation.inputs else ""
-    if PRICES.get(name) in (matmul, grouped, convolution, convolution_backward) and dtype not in MULTIPLIED:
-        return f"{operation.name} of {dtype} has no price; its bytes are a lower bound"
-    turned = operation.arguments.get("transposed") and PRICES.get(name) in (convolution, convolution_backward)
-    if turned and is_depthwise(operation):
+    dtype, family = operation.inputs[0].dtype if operation.inputs else "", PRICES.get(name)
+    convolved = family in (convolution, convolution_backward)
+    if (convolved or family in (matmul, grouped)) and dtype not in MULTIPLIED:
+        return _of_kind(operation, f"of {dtype}")
+    if convolved and operation.arguments.get("transposed") and is_depthwise(operation):
         return "transposed depthwise convolutions have no price; their bytes are a lower bound"
-    kinds = ""
-    if PRICES.get(name) in (convolution, convolution_backward):
-        kinds = other_kernel(operation)
-    elif name == "sort":
-        kinds = other_sort(operation)
-    elif name in ("histc", "bincount"):
-        kinds = other_histogram(operation)
-    elif name == "cudnn_rnn":
-        kinds = other_layers(operation)
-    elif name == "multinomial":
-        kinds = other_draws(operation)
-    if kinds:
-        return f"{operation.name} {kinds} has no price; its bytes are a lower bound"
-    return ""
+    kinds = OTHERS[family](operation) if family in OTHERS else ""
+    return _of_kind(operation, kinds) if kinds else ""
 
 
 def refused(operation: Operation, gpu: Gpu, reason: str) -> PricedKernel:

@@ -9,6 +9,10 @@ torch's other kernels; what a person states; or nowhere: the kernel is not price
 SOURCES: tuple[Source, ...] = ("simulated", "matmul", "attention", "bytes", "stated", "refused")
 
 
+class NoPrice(Exception):
+    """A price does not know operands as it is given them; the text says what they are, e.g. `of complex numbers`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedKernel:
     """One kernel.

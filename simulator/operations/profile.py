@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "tilesight.profile/1"
 WIDTH = 120
+READ_OFF = ("matmul", "attention", "bytes")
+"""Sources of prices that were read off GPUs of compute capability 9.0."""
 TOP = 20
 """Lines of a table where nobody says how many."""
 
@@ -222,6 +224,16 @@ def _queue_dict(queue: Queued) -> dict[str, Any]:
     }
 
 
+def _carried(priced: Sequence[Sequence[PricedKernel]], device: Device) -> tuple[str, ...]:
+    """A note where prices of kernels that are no Triton kernels are those of another GPU."""
+    read_off = any(kernel.source in READ_OFF for kernels in priced for kernel in kernels)
+    if not read_off or device.compute_capability == "9.0":
+        return ()
+    return (
+        "prices of torch's and vendors' kernels were read off an H100 and an H200: here by clocks, SMs, bandwidths",
+    )
+
+
 def profile_of(
     step: RecordedStep,
     priced: Sequence[Sequence[PricedKernel]],
@@ -261,7 +273,7 @@ def profile_of(
         peak_bytes=peak_bytes(step, priced, device),
         parameter_bytes=step.parameter_bytes,
         hbm_bytes=device.hbm_bytes,
-        notes=step.notes,
+        notes=(*step.notes, *_carried(priced, device)),
         ended=step.ended,
     )
     return replace(made, hints=hints_of(step, priced, device, streamed, graphed))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..closed_form.roofline import compulsory_bytes
 from ..device.device import Device
+from ..engine.clock import tensor_clock_hz
 from ..launch.program import Launch
 from ..launch.walk import Tally
 from ..sm.tensor_rate import peak_flop_per_cycle
@@ -134,6 +135,6 @@ def ceiling_of(launch: Launch, totals: Tally, prediction: LaunchPrediction, devi
         fabric_bytes_per_s=device.fabric_bytes_per_s,
         fill_bytes_per_s=device.sm_fill_bytes_per_cycle * cycles_per_s,
         smem_bytes_per_s=device.smem_bytes_per_cycle * cycles_per_s,
-        flop_per_s=device.sms * peak_flop_per_cycle(launch, device) * device.tensor_boost_clock_hz if flop else 0.0,
+        flop_per_s=device.sms * peak_flop_per_cycle(launch, device) * tensor_clock_hz(launch, device) if flop else 0.0,
         tensors=tuple(sorted(tensors, key=lambda tensor: -(tensor.loaded_bytes + tensor.stored_bytes))),
     )

@@ -70,6 +70,14 @@ class KernelRow:
         return self.accesses - self.known_accesses - self.estimated_accesses
 
     @property
+    def cost_doubt(self) -> str:
+        """Why its cycles do not come from its machine code, in one line; empty where they do, or it is refused."""
+        if not self.prediction or self.prediction.cost == "compiled":
+            return ""
+        reason = self.prediction.cost.removeprefix("tiles: ")
+        return f"kernel {self.name}: cycles estimated from tile sizes, its time is a guess: {reason}"
+
+    @property
     def time_text(self) -> str:
         """Its time for people; `>= 132 us` where it is a lower bound."""
         return f"{'>= ' if self.lower_bound else ''}{units.duration(self.traffic.time_s)}"

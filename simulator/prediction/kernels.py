@@ -201,21 +201,23 @@ class KernelsPrediction:
     def remarks(self) -> list[str]:
         """What stands below the table: the longest launch, what was refused, how much is known, and every note.
 
-        How much is known comes first where that matters.
+        How much is known, and what is estimated, comes first where that matters.
         """
+        doubts = dict.fromkeys(row.cost_doubt for row in self.rows if row.cost_doubt)
         longest, moved = self.longest.prediction, bytes_line(self.longest)
         notes = dict.fromkeys([*self.notes, *(note for row in self.rows for note in row.notes)])
         known = [f"Note     {self.known_text}"] if self.known_text else []
         first, later = (known, []) if self.is_estimated else ([], known)
         return [
             *([f"Time     {text}"] if (text := timing_text(self.times, self.timing)) else ()),
+            *(f"Note     {doubt}" for doubt in doubts),
             *first,
             *(dominating_lines(longest, self.total.time_s, self.helps) if longest else ()),
             *([f"Bytes    {moved}"] if moved else ()),
             *(f"Refused  {row.refused}" for row in self.rows if row.refused),
             *later,
             *([f"Note     {torch_note(self.torch_operations)}"] if self.torch_operations else ()),
-            *(f"Note     {note}" for note in notes),
+            *(f"Note     {note}" for note in notes if note not in doubts),
         ]
 
     @property

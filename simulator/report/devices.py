@@ -7,6 +7,7 @@ from ..closed_form.roofline import tensor_peak_flop_per_s
 from ..device.device import Device, number_fields
 from ..device.numbers import Provenance
 from ..device.sm_numbers import SmNumbers, sm_fields
+from ..device.what_if import SET
 from ..display.render import Column, table, wrapped
 
 LIST_SCHEMA = "tilesight.devices/1"
@@ -24,6 +25,16 @@ UNITS = (
     ("_w", "W"),
 )
 """Ending of a key -> unit; the first that matches."""
+MAIN = (
+    *("sms", "boost_clock_hz", "tensor_boost_clock_hz", "tensor_clock_hz", "power_limit_w"),
+    *("registers_per_sm", "max_warps_per_sm", "max_ctas_per_sm", "smem_per_sm_bytes", "smem_per_cta_bytes", "l1_bytes"),
+    *("l2_bytes", "l2_partitions", "l2_bytes_per_s", "l2_write_bytes_per_s", "l2_latency_cycles", "fabric_bytes_per_s"),
+    *("hbm_bytes", "hbm_peak_bytes_per_s", "hbm_read_bytes_per_s", "hbm_write_bytes_per_s", "hbm_latency_s"),
+    *("mma_fp16_flop_per_cycle", "wgmma_fp16_flop_per_cycle", "tcgen05_fp16_flop_per_cycle"),
+    *("fma_per_cycle", "mufu_per_cycle", "issue_per_cycle", "smem_bytes_per_cycle"),
+    *("launch_stream_s", "launch_graph_s"),
+)
+"""Numbers that a page shows: those that datasheets have, and the rates and latencies that most predictions lean on."""
 WIDEST_VALUE = 20
 """Columns of a value that others are aligned with; a list of numbers takes what it takes."""
 
@@ -119,19 +130,27 @@ def _number(key: str, doc: str, holder: Device | SmNumbers) -> dict[str, object]
     return entry | {"meaning": doc}
 
 
-def device_text(name: str, device: Device, width: int) -> str:
-    """Every number of a device, then those of its SM, by the part of the model that reads them."""
+def device_text(name: str, device: Device, width: int, every: bool = False) -> str:
+    """The main numbers of a device, and those that a what-if has set.
+
+    Args:
+        every: all of them with their sources, then those of its SM, by the part of the model that reads them.
+    """
     lines = [f"{name}: {device.name}, compute capability {device.compute_capability}", ""]
-    lines += _rows(_keys(device), device, width)
-    parts = dict.fromkeys(item.metadata["part"] for item in sm_fields().values())
-    for part in parts:
-        keys = [(key, item.metadata["doc"]) for key, item in sm_fields().items() if item.metadata["part"] == part]
+    keys, sm = _keys(device), sm_fields()
+    if not every:
+        shown = [(key, doc) for key, doc in keys if key in MAIN or _origin(key, device) == SET]
+        more = f"{len(keys) - len(shown)} more numbers, {len(sm)} of its SM, and the source of each: --all, or --json."
+        return "\n".join([*lines, *_rows(shown, device, width, sources=False), "", *wrapped([more], width)])
+    lines += _rows(keys, device, width)
+    for part in dict.fromkeys(item.metadata["part"] for item in sm.values()):
+        keys = [(key, item.metadata["doc"]) for key, item in sm.items() if item.metadata["part"] == part]
         lines += ["", f"Its SM, {part}:", "", *_rows(keys, device.sm, width)]
     return "\n".join(lines)
 
 
-def _rows(keys: Sequence[tuple[str, str]], holder: Device | SmNumbers, width: int) -> list[str]:
-    """Value, kind and meaning of each number, and its source below."""
+def _rows(keys: Sequence[tuple[str, str]], holder: Device | SmNumbers, width: int, sources: bool = True) -> list[str]:
+    """Value, kind and meaning of each number, and its source below. Args: sources: whether it is shown."""
     key_width = max(len(key) for key, _ in keys)
     values = {key: value_text(key, getattr(holder, key)) for key, _ in keys}
     value_width = max((len(text) for text in values.values() if len(text) <= WIDEST_VALUE), default=0)
@@ -140,7 +159,7 @@ def _rows(keys: Sequence[tuple[str, str]], holder: Device | SmNumbers, width: in
     for key, doc in keys:
         origin = _origin(key, holder)
         lines.append(f"{key:<{key_width}}  {values[key]:>{value_width}}  {origin.kind:<{kind_width}}  {doc}")
-        lines += _wrapped(origin.source, " " * (key_width + value_width + 4), width)
+        lines += _wrapped(origin.source if sources else "", " " * (key_width + value_width + 4), width)
     return lines
 
 

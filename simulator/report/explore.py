@@ -15,6 +15,7 @@ from ..explore.ranking import band_text as band_text
 from ..explore.ranking import options_that_vary, ranking_columns, ranking_rows
 from ..explore.ranking import short_text as short_option_text
 from ..prediction.prediction import Prediction
+from ..schedules.registry import find_schedule
 
 AS_FAST = 1.02
 """Times closer than this are told as equal: the order within it is not reliable."""
@@ -115,6 +116,7 @@ def legend_lines(exploration: Exploration, rows: Sequence[Candidate], width: int
 
 def _against_baseline(best: Prediction, baseline: Prediction) -> str:
     name, ratio = f"{baseline.schedule} {baseline.problem.KIND}", baseline.time_s / best.time_s
+    name += " in its default configuration" if find_schedule(baseline.schedule).outlined else ""
     if ratio < 1:
         return f"{name} is faster still: {units.duration(baseline.time_s)}"
     hbm_bytes, baseline_bytes = best.total.hbm_bytes, baseline.total.hbm_bytes

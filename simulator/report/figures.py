@@ -16,6 +16,7 @@ from .series import (
     best_of_each,
     bytes_per_level,
     color,
+    default_text,
     heat_maps,
     intensity_flop_per_byte,
     multiplies,
@@ -121,7 +122,7 @@ def draw_levels(ax: Any, tips: Tips, exploration: Exploration) -> None:
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x")
     ax.set_xlabel("bytes moved; in brackets: times what the problem must move")
-    ax.set_title("Bytes per level, best configuration of each schedule")
+    ax.set_title(f"Bytes per level, best configuration of each schedule{default_text(exploration)}")
     legend_below(ax)
 
 
@@ -165,7 +166,7 @@ def draw_roofline(ax: Any, tips: Tips, exploration: Exploration) -> None:
         tips[gid] = [tip_text(f"best {text}", {"rate": units.rate(prediction.total.matmul_flop_per_s)})]
     if any(map(_spills, shown)):
         ax.scatter([], [], s=26, lw=1.1, color=MUTED, marker="x", label="spills registers")
-    ax.set_title("Roofline: all configurations; large: the best of each")
+    ax.set_title(f"Roofline: all configurations; large: the best of each{default_text(exploration)}")
     legend_below(ax)
 
 

@@ -95,7 +95,7 @@ def serving_text(answers: Sequence[ServingAnswer], width: int = 120, color: bool
     lines = list(dict.fromkeys(lines))
     rows = [(answer, kind) for answer in answers for kind in answer.kinds]
     tokens, sequences = f"{asked.seqlen:,} tokens", plural(asked.batch, "sequence")
-    text = ["", f"Prefill of one sequence of {tokens}: attention, in the fastest configuration{_prefill_title(rows)}"]
+    text = ["", f"Prefill of one sequence of {tokens}: attention, {_fastest(rows, 'prefill')}{_prefill_title(rows)}"]
     text += [_prefill_table(rows, width, color)]
     text += ["", f"A decode step of {sequences} of {tokens}: attention{_decode_title(answers)}"]
     text += [_decode_table(rows, width, color)]
@@ -109,6 +109,12 @@ def serving_text(answers: Sequence[ServingAnswer], width: int = 120, color: bool
     return "\n".join([*wrapped(lines, width), *text])
 
 
+def _fastest(rows: Sequence[Row], name: str) -> str:
+    """In which configuration. Args: name: `prefill` or `decode`."""
+    cut = any(name in kind.untried for _, kind in rows)
+    return "in the fastest configuration" + (" of those that were tried in time" if cut else "")
+
+
 def _prefill_title(rows: Sequence[Row]) -> str:
     if not any(kind.best and kind.best.is_estimated for _, kind in rows):
         return ""
@@ -118,7 +124,7 @@ def _prefill_title(rows: Sequence[Row]) -> str:
 def _decode_title(answers: Sequence[ServingAnswer]) -> str:
     bounds = [answer.decode_is_bound for answer in answers]
     if not any(bounds):
-        return ", in the fastest configuration"
+        return f", {_fastest([(answer, kind) for answer in answers for kind in answer.kinds], 'decode')}"
     which = "" if all(bounds) else f"; of {AT_LEAST.strip()}"
     return f"{which}, at least: KV read once from HBM"
 

@@ -7,7 +7,7 @@ from ..closed_form.roofline import tensor_peak_flop_per_s
 from ..explore.candidate import Candidate
 from ..explore.explore import Exploration
 from ..prediction.prediction import Prediction
-from ..schedules.registry import all_schedules
+from ..schedules.registry import all_schedules, find_schedule
 from ..traffic import Traffic
 
 COLORS = ("#CC79A7", "#56B4E9", "#7F7F7F", "#B8860B")
@@ -82,6 +82,15 @@ def best_of_each(exploration: Exploration) -> dict[str, Prediction]:
         if item.prediction:
             best[item.schedule] = item.prediction
     return dict(sorted(best.items(), key=lambda pair: -pair[1].time_s))
+
+
+def default_text(exploration: Exploration) -> str:
+    """Which of `best_of_each` is no best, for a heading; empty where all are."""
+    baseline = exploration.baseline
+    if baseline is None or not find_schedule(baseline.schedule).outlined:
+        return ""
+    explored = any(item.schedule == baseline.schedule for item in exploration.ranked)
+    return "" if explored else f"; {baseline.schedule} in its default"
 
 
 def bytes_per_level(total: Traffic) -> dict[str, int]:

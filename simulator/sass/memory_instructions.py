@@ -31,8 +31,11 @@ BARRIERS = frozenset({"BAR"})
 GIVE_BACK = frozenset({"ATOMG", "ATOM"})
 """Atomics that can return the old value to a warp."""
 EXCHANGE = "EXCH"
-AFTER_EACH_OTHER = ("F16", "F32", "F64", "BF16", "CAS")
+AFTER_EACH_OTHER = ("F16", "F32", "F64", "BF16")
 """Modifiers of atomics that wait for the one before at the same place."""
+COMPARE = "CAS"
+EVICT_FIRST = frozenset({"EF", "NA"})
+"""Modifiers of accesses whose lines L2 drops before others: `evict_first`, `.cs`; `no_allocate`."""
 BEYOND_L1 = frozenset({"GPU", "SYS"})
 """Scopes of loads that must see what other SMs have written."""
 BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
@@ -101,8 +104,13 @@ def gives_back(instruction: Instruction) -> bool:
 
 
 def sums_integers(instruction: Instruction) -> bool:
-    """Whether L2 adds integers: floats name their type, and what is compared has to be there first."""
+    """Whether L2 adds, compares or exchanges integers: floats name their type."""
     return is_read_at_l2(instruction) and not any(word.startswith(AFTER_EACH_OTHER) for word in instruction.modifiers)
+
+
+def is_evicted_first(instruction: Instruction) -> bool:
+    """Whether L2 drops what is loaded or stored before other lines."""
+    return instruction.family in PLAIN_GLOBAL and not EVICT_FIRST.isdisjoint(instruction.modifiers)
 
 
 def is_read_at_l2(instruction: Instruction) -> bool:

@@ -21,7 +21,7 @@ from .decode import Instruction
 from .matrix import matmul_shape_of, tensor_cycles
 from .registers import WIDTHS
 
-ARCHITECTURES = (80, 86, 89, 90, 100, 120)
+ARCHITECTURES = (80, 86, 89, 90, 100, 103, 120, 121)
 MATRICES = {"2": 2, "4": 4}
 VECTOR = re.compile(r"B?F(\d+)x(\d)")
 """Elements of an atomic on several: their bits, and how many: F16x2, BF16x8, F32x4."""

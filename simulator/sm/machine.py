@@ -14,6 +14,10 @@ from ..jobs.stopping import check_wanted
 from ..limits import LINE_BYTES, SUB_CORES
 from ..trace.paths import CtaPaths
 
+WAITING = (
+    "compiled code: in the simulated SM its warps wait for each other for ever: slots of a ring of barriers are not told "
+    "apart there, or the kernel hangs"
+)
 LEAST_LOGGED, CTA_MARKS = 16, 4
 """Room of the log at first, whatever runs, and of each CTA beside its iterations: twice its begin and end. A guess; a
 log that is too short is made anew."""
@@ -54,6 +58,12 @@ def latencies_of(device: Device, busy_sms: int) -> Latencies:
         matmul_smem_all=float(sm.wgmma_smem_all_fraction),
         line_hold=float(sm.wgmma_smem_line_hold_cycles),
         copy_turn=float(sm.ldgsts_smem_turn_fraction),
+        fetch_core_lines=sm.fetch_core_bytes / LINE_BYTES,
+        fetch_sm_lines=sm.fetch_sm_bytes / LINE_BYTES,
+        fetch_turn=float(sm.fetch_turn_cycles),
+        fetch_from_sm=float(sm.fetch_sm_cycles),
+        fetch_from_l2=float(sm.fetch_l2_cycles),
+        fetch_l2_line=float(sm.fetch_l2_line_cycles),
     )
 
 
@@ -153,7 +163,7 @@ class Machine:
             after = state.new_state(len(self.code), len(roles), offsets, entries)
             logged = issue.simulate_sm(self.code, trace, roles, self.latencies, rounds, after)
             if logged < 0:
-                raise ValueError("compiled code: its warps wait for each other for ever")
+                raise ValueError(WAITING)
             if logged <= entries:
                 break
             entries = 2 * logged  # a slot has run many more CTAs than another

@@ -32,5 +32,6 @@ STALLS = tuple(
         (state.BUSY_PIPE, "busy pipe", "for a pipe that is in use"),
         (state.NOT_SELECTED, "not selected", "ready, as another warp issues"),
         (state.PORT_BUSY, "register port", "for the tensor core's register reads"),
+        (state.FETCH, "instruction fetch", "for code that its instruction cache no longer has"),
     )
 )

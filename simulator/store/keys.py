@@ -4,7 +4,7 @@ Equal names mean equal answers: all that a prediction depends on is in them, by 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import lru_cache
 from hashlib import sha256
@@ -19,6 +19,8 @@ from ..resolve import Resolved
 
 ANSWERED_BY = ("simulator", "kernels")
 """Packages whose code decides what is answered."""
+ASKED_FROM = ("simulator/explore", "simulator/report")
+"""Folders of these that ask for answers and show them, which no other part of them imports: they decide none."""
 CODE = (".py", ".toml")
 Origins = tuple[tuple[str, Provenance], ...]
 
@@ -26,9 +28,14 @@ Origins = tuple[tuple[str, Provenance], ...]
 @lru_cache
 def model() -> str:
     """A digest of the code that predicts: answers of another version are none of this one's."""
+    return digest_of({package: files(f"tilesight.{package}") for package in ANSWERED_BY})
+
+
+def digest_of(packages: Mapping[str, Traversable]) -> str:
+    """A digest of what decides in the code of packages. Args: packages: name -> folder."""
     digest = sha256()
-    for package in ANSWERED_BY:
-        for path, file in sorted(_files(files(f"tilesight.{package}"), package)):
+    for package, folder in packages.items():
+        for path, file in sorted(_files(folder, package)):
             digest.update(path.encode())
             digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
@@ -40,7 +47,7 @@ def _files(folder: Traversable, path: str) -> list[tuple[str, Traversable]]:
         below = f"{path}/{entry.name}"
         if entry.name.endswith(CODE):
             listed.append((below, entry))
-        elif entry.name != "__pycache__" and entry.is_dir():
+        elif entry.name != "__pycache__" and below not in ASKED_FROM and entry.is_dir():
             listed += _files(entry, below)
     return listed
 

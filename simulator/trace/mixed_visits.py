@@ -9,6 +9,7 @@ What an iteration takes is then measured on a *mixture*: iterations of all visit
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -31,6 +32,36 @@ class LoopVisit:
 
 ControlPath = tuple["int | LoopVisit", ...]
 """Blocks that a warp runs, and visits of loops, in order."""
+
+
+def first_block(path: ControlPath) -> int:
+    """The block that a path begins with."""
+    return first_block(path[0].iterations[0]) if isinstance(path[0], LoopVisit) else path[0]
+
+
+def way_on(path: ControlPath, at: int, successors: Sequence[int]) -> int | None:
+    """Where all threads go on from a block of a path; None: some may go elsewhere, and come there later.
+
+    Args:
+        at: place of the block, outside of loops; successors: of it.
+    """
+    rest = path[at + 1 :]
+    if len(successors) < 2 or not rest or first_block(rest) not in successors:
+        return None
+    for block in _blocks_of(rest):
+        if block == path[at]:
+            break
+        if block in successors and block != first_block(rest):
+            return None
+    return first_block(rest)
+
+
+def _blocks_of(path: ControlPath) -> Iterator[int]:
+    for item in path:
+        if isinstance(item, LoopVisit):
+            yield from (block for body in item.iterations for block in _blocks_of(body))
+        else:
+            yield item
 
 
 def mixtures(path: ControlPath) -> dict[int, tuple[ControlPath, ...]]:

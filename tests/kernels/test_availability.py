@@ -9,6 +9,7 @@ from house import farm
 from tilesight.kernels.launch import availability
 
 PIP = f"{sys.executable} -m pip install"
+EXTRA = f"; or in a clone, the predict extra: {PIP} '.[predict]' --extra-index-url https://download.pytorch.org/whl/cpu"
 TORCH = f"{PIP} 'torch>=2.10,<2.16' --index-url https://download.pytorch.org/whl/cpu"
 TRITON = f"{PIP} 'triton>=3.6,<3.10'"
 
@@ -18,7 +19,7 @@ TRITON = f"{PIP} 'triton>=3.6,<3.10'"
     [
         (("torch",), f"torch is not installed (no GPU is needed): {TORCH}"),
         (("triton",), f"triton is not installed (no GPU is needed): {TRITON}"),
-        (("torch", "triton"), f"torch and triton are not installed (no GPU is needed): {TORCH} && {TRITON}"),
+        (("torch", "triton"), f"torch and triton are not installed (no GPU is needed): {TORCH} && {TRITON}{EXTRA}"),
     ],
 )
 def test_a_missing_package_is_named(missing: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch) -> None:

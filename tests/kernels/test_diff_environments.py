@@ -8,9 +8,11 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from tilesight.kernels.compile.made_by import triton_version
+from tilesight.kernels.compile.versions import versions
 from tilesight.kernels.launch.availability import missing_package
 from users_file import DOUBLE
 
@@ -98,6 +100,34 @@ def test_the_same_torch_and_triton_in_another_environment_make_the_same_code(
     said = " ".join(capsys.readouterr().out.split())
     name = f"mine.py:run (triton {old['triton']}, torch {old['torch']}, Python {old['python']})"
     assert said.startswith(f"{name} against {name} on h200: same code, 2 launches")
+
+
+@pytest.mark.parametrize(
+    ("get_ptxas", "versions_by_gpu"),
+    [
+        (
+            "def get_ptxas(arch): return of['old' if arch < 90 else 'new']",
+            {80: "12.9.86", 90: "13.4.59", 100: "13.4.59"},
+        ),
+        ("def get_ptxas(arch): return of['old' if arch < 100 else 'new']", {90: "12.9.86", 100: "13.4.59"}),
+        ("def get_ptxas(): return of['old']", {90: "12.9.86", 100: "12.9.86"}),
+    ],
+    ids=["3.9", "3.6", "3.5"],
+)
+def test_the_assembler_is_the_one_that_triton_takes_for_the_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, get_ptxas: str, versions_by_gpu: dict[int, str]
+) -> None:
+    """Which it is has changed between its versions: Triton is asked."""
+    of = {}
+    for name, number in (("old", "12.9.86"), ("new", "13.4.59")):
+        tool = tmp_path / name
+        tool.write_text(f"#!/bin/sh\necho Cuda compilation tools, release {number[:4]}, V{number}\n", "utf-8")
+        tool.chmod(0o755)
+        of[name] = SimpleNamespace(path=str(tool))
+    compiler = ModuleType("compiler")
+    exec(get_ptxas, {"of": of}, vars(compiler))
+    monkeypatch.setitem(sys.modules, "triton.backends.nvidia.compiler", compiler)
+    assert {gpu: versions(gpu)["ptxas"] for gpu in versions_by_gpu} == versions_by_gpu
 
 
 def test_a_side_has_the_libraries_of_its_environment(folder: Path) -> None:

@@ -61,6 +61,24 @@ def test_boxes_and_products_of_a_warp_group_are_predicted() -> None:
     assert row.traffic.time_s > 2 * N**3 / 989e12
 
 
+def test_groups_that_share_a_ring_of_barriers_each_store_their_part() -> None:
+    """Tiles are loaded once and stored twice, by two groups of warps; where the time is a guess, that stands first."""
+    tiles, rows, ctas = 64, 64, 8
+    with tilesight.capture("h200") as launches:
+        x, y = (torch.empty(count * tiles * rows, 64, device="meta", dtype=torch.float16) for count in (1, 2))
+        layout = NVMMASharedLayout.get_default_for([rows, 64], float16)
+        operands = [TensorDescriptor.from_tensor(tensor, [rows, 64], layout) for tensor in (x, y)]
+        gluon.doubled[ctas,](*operands, tiles, rows, 64, num_warps=4)
+    predicted = tilesight.predict(launches, "h200")
+    (row,) = predicted.rows
+    assert row.refused is None and row.ceiling is not None and row.known_accesses == row.accesses
+    tile_bytes = tiles * rows * 64 * 2
+    moved = {tensor.name: (tensor.loaded_bytes, tensor.stored_bytes) for tensor in row.ceiling.tensors}
+    assert moved == {"X": (tile_bytes, 0), "Y": (0, 2 * tile_bytes)}
+    if row.cost_doubt:
+        assert predicted.remarks[0] == f"Note     {row.cost_doubt}"
+
+
 def test_an_instruction_that_the_target_lacks_is_named() -> None:
     """In the words of the instruction set; no process's death is told."""
     (row,) = product("a100-sxm-80gb").rows

@@ -91,7 +91,9 @@ def test_indices_beyond_the_limit_are_refused_with_the_limit(make: Callable[[], 
         (lambda: torch.ones(1 << 33, device="cuda").to(torch.bfloat16), torch.tensor([1], dtype=torch.bfloat16)),
     ],
 )  # fmt: skip
-def test_one_value_throughout_is_known_whatever_the_size(make: Callable[[], torch.Tensor], element: torch.Tensor) -> None:
+def test_one_value_throughout_is_known_whatever_the_size(
+    make: Callable[[], torch.Tensor], element: torch.Tensor
+) -> None:
     """It takes no memory, and neither does what is computed of it element by element."""
     assert recorded(make).fill == bytes(element.view(torch.uint8).tolist())
 

@@ -97,3 +97,11 @@ def test_what_names_no_two_sides_is_told_in_a_line(
     assert main(["diff", "mine.py:run", *options]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"tilesight: {line}") and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["predict", "profile", "tune"])
+def test_an_answer_for_a_gpu_that_was_not_measured_says_so(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """For kernels of a user as for schedules (`tests/rooms/cli/test_held.py`)."""
+    options = ["--sweep", "BLOCK=512,1024"] if command == "tune" else []
+    main([command, "mine.py:run", "--device", "gb10", *options, "--json"])
+    assert "no prediction for gb10 was held against a measurement by this project; " in capsys.readouterr().out

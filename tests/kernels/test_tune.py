@@ -119,9 +119,9 @@ def test_predict_sweeps_the_same(file: str, capsys: pytest.CaptureFixture[str]) 
     assert main(["predict", f"{file}:fixed", "--sweep", "num_warps=1,4"]) == 0
     text = capsys.readouterr().out
     assert "Configurations of double" in text and "num_warps: 1" in text and "its grid is given" not in text
-    (launch,) = answer_of(capsys, "tune", f"{file}:fixed", "--sweep", "double.BLOCK=64,128", "--workers", "1")[
-        "launches"
-    ]
+    assert main(["tune", f"{file}:fixed", "--sweep", "double.BLOCK=64,128", "--workers", "1", "--json"]) == 1
+    (launch,) = json.loads(capsys.readouterr().out)["launches"]
+    assert launch["verdict"] == "nothing was compared: 1 of 2 configurations is refused"
     times = {entry["configuration"]["BLOCK"]: entry["time_s"] for entry in launch["configurations"]}
     assert times[64] is None and times[128]
     assert "its grid is given as numbers" in launch["configurations"][-1]["refused"]

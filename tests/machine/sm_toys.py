@@ -35,6 +35,12 @@ LATENCIES = Latencies(
     matmul_smem_all=0.95,
     line_hold=0.5,
     copy_turn=0.25,
+    fetch_core_lines=1e9,
+    fetch_sm_lines=1e9,
+    fetch_turn=0.0,
+    fetch_from_sm=0.0,
+    fetch_from_l2=0.0,
+    fetch_l2_line=0.0,
 )
 
 

@@ -15,7 +15,7 @@ from tilesight.simulator.schedules.registry import find_schedule
 TOY = Device(
     name="toy",
     compute_capability="8.0",
-    sm=load_sm("sm_80"),
+    sm=replace(load_sm("sm_80"), cta_place_cycles=0.0, cta_place_warp_cycles=0.0),
     sms=2,
     boost_clock_hz=1e9,
     tensor_boost_clock_hz=1e9,

@@ -11,7 +11,7 @@ from .bench import Wanted, tell
 from .gpu import Named, device_named, need_gpu
 from .kernels import simulated, users_code
 from .limit import USERS_CODE_S
-from .options import set_notes
+from .options import device_notes
 from .output import BadInput, say, text_color, text_width, write_file
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def validate_function(
     from ..validate.functions.compare import compare_function
     from ..validate.report.functions import function_dict, function_text
 
-    notes = (*set_notes(settings), *outcome.prediction.notes)
+    notes = (*device_notes(named.name, named.device, settings), *outcome.prediction.notes)
     try:
         comparison = compare_function(replace(outcome.prediction, notes=notes), measured)
     except ValueError as error:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from .files import check_files
+from .line.files import check_files
+from .line.headings import write_options
 from .output import BadInput
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ Given = Mapping[str, tuple[str, ...]]
 
 
 class Command(TyperCommand):
-    """A command that remembers what was typed, and refuses what was typed twice."""
+    """A command that remembers what was typed, refuses what was typed twice, and has its help under headings."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Raises: BadInput: an option was given twice that can be given once, or twice with the same value or key.
@@ -36,6 +37,10 @@ class Command(TyperCommand):
                 _refuse_repeats(param, ctx.meta[GIVEN].get(param.opts[0], ()))
             check_files(ctx, {param.opts[0]: ctx.params.get(param.name) for param in self.get_params(ctx)})
         return rest
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Under headings."""
+        write_options(self, ctx, formatter)
 
     def _given(self, ctx: Any, args: list[str]) -> Given:
         """Parse once more, with a parser that keeps every value of an option."""

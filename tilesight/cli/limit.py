@@ -132,7 +132,7 @@ def limited_answer(time_limit_s: float | None) -> Iterator[Callable[[Stage], Non
     Raises:
         Failed: it takes longer.
     """
-    from ..simulator.jobs.working_clock import working_s
+    from ..simulator.jobs.working_clock import thread_s
 
     limit_s = limit_of(time_limit_s)
     reached = "begin"
@@ -144,7 +144,7 @@ def limited_answer(time_limit_s: float | None) -> Iterator[Callable[[Stage], Non
             tell(reached)
 
         try:
-            with limited(working_s() + limit_s, working_s):
+            with limited(thread_s() + limit_s, thread_s):
                 yield come_to
         except OutOfTime:
             raise Failed(out_of_time(limit_s, reached)) from None

@@ -24,6 +24,7 @@ from .commands.simulate import simulate
 from .commands.tune import tune
 from .commands.validate import validate
 from .given import Command
+from .line.headings import Commands
 from .output import BadInput, Failed, ReaderLeft, one_line, open_streams, show
 
 INTERRUPTED, READER_LEFT = 130, 141
@@ -32,29 +33,32 @@ OPTIONAL = ("hypothesis",)
 """Packages that one command alone needs, which an extra of pyproject.toml installs."""
 
 app = typer.Typer(
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Predict where every byte and cycle of a GPU kernel goes, without a GPU.",
     epilog="Data goes to stdout, remarks to stderr. Exit codes: 0 success, 1 failure, 2 bad input.",
 )
-for command, summary in (
-    (explore, "Rank block sizes and other options; say which is best and why."),
-    (simulate, "Predict one configuration in detail."),
-    (predict, "Predict the kernels that a function of yours launches."),
-    (profile, "Say what a step of PyTorch takes, kernel by kernel."),
-    (diff, "Say what a change does to your kernels, without running them."),
-    (tune, "Choose the fastest configuration of your kernels, without running them."),
-    (explain, "Show where cycles go, by source line: of a configuration, or of your kernels."),
-    (compare, "Compare schedules over sequence lengths."),
-    (model, "Say what attention of a model costs, prefill and decode; or list the models."),
-    (devices, "List the GPUs, or show every number of one."),
-    (doctor, "Check what validate and calibrate need."),
-    (calibrate, "Measure this GPU with microbenchmarks; write its device file."),
-    (check_softmax, "Test a softmax or attention function of yours against the laws of online softmax."),
-    (validate, "Run the kernels on this GPU; print predicted beside measured."),
+SCHEDULES, CODE, GPU = "For schedules", "For your code", "On a GPU"
+for heading, command, summary in (
+    (SCHEDULES, explore, "Rank block sizes and other options; say which is best and why."),
+    (SCHEDULES, simulate, "Predict one configuration in detail."),
+    (SCHEDULES, compare, "Compare schedules over sequence lengths."),
+    (SCHEDULES, model, "Say what attention of a model costs, prefill and decode; or list the models."),
+    (CODE, predict, "Predict the kernels that a function of yours launches."),
+    (CODE, profile, "Say what a step of PyTorch takes, kernel by kernel."),
+    (CODE, diff, "Say what a change does to your kernels, without running them."),
+    (CODE, tune, "Choose the fastest configuration of your kernels, without running them."),
+    (CODE, explain, "Show where cycles go, by source line: of your kernels, or of a configuration."),
+    (CODE, check_softmax, "Test a softmax or attention function of yours against the laws of online softmax."),
+    (GPU, devices, "List the GPUs, or show the numbers of one."),
+    (GPU, doctor, "Check what validate and calibrate need."),
+    (GPU, calibrate, "Measure this GPU with microbenchmarks; write its device file."),
+    (GPU, validate, "Run the kernels on this GPU; print predicted beside measured."),
 ):
-    app.command(cls=Command, short_help=summary, context_settings={"max_content_width": 110})(command)
+    settings = {"max_content_width": 110}
+    app.command(cls=Command, short_help=summary, context_settings=settings, rich_help_panel=heading)(command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -54,9 +54,9 @@ class RunOptions(Group):
         str, option("--overhead", "How kernels are launched.", "stream|graph", one_of("stream", "graph"))
     ] = "stream"
 
-    def notes(self) -> tuple[str, ...]:
-        """A remark on every number that `--set` replaced."""
-        return set_notes(self.set_)
+    def notes(self, name: str, device: Device) -> tuple[str, ...]:
+        """As `device_notes`."""
+        return device_notes(name, device, self.set_)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +98,17 @@ def devices_given(names: Sequence[str] | None, settings: Sequence[str] | None) -
     return devices
 
 
-def set_notes(settings: Sequence[str] | None) -> tuple[str, ...]:
-    """A remark on every number that `--set` replaced."""
-    return tuple(f"device changed by --set {setting}" for setting in settings or [])
+def device_notes(name: str, device: Device, settings: Sequence[str] | None) -> tuple[str, ...]:
+    """Remarks on a device: the numbers that `--set` replaced, and whether any prediction for it was ever measured."""
+    changed = tuple(f"device changed by --set {setting}" for setting in settings or [])
+    if device.held_against:
+        return changed
+    weak = sum(origin.kind in ("assumed", "fitted") for origin in device.provenance.values())
+    return (
+        *changed,
+        f"no prediction for {name} was held against a measurement by this project;"
+        f" {weak} of the {len(device.provenance)} numbers of its file are assumed, or scaled from other GPUs",
+    )
 
 
 def _devices_in(text: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import typer
 
+from ..simulator.dtypes import dtype_name
 from .output import BadInput
 
 Value = TypeVar("Value")
@@ -53,6 +54,12 @@ def one_of(*allowed: str) -> Callable[[str], str]:
     return parse
 
 
+def dtype_of(*allowed: str) -> Callable[[str], str]:
+    """The same of element types, which torch's names name as well."""
+    word = one_of(*allowed)
+    return lambda text: name if (name := dtype_name(text)) in allowed else word(text)
+
+
 def each_once(name: str, text: str, values: Sequence[Value]) -> tuple[Value, ...]:
     """The values of a list. Args: name: of the option; text: as typed. Raises: BadInput: one is there twice."""
     for place, value in enumerate(values):
@@ -67,19 +74,27 @@ def option(
     metavar: str = "INT",
     parser: Callable[[str], Any] | None = None,
     words: Callable[[], Iterable[str]] | None = None,
+    heading: str | None = None,
 ) -> Any:
-    """A typer option; a whole number where nothing else is said. Args: words: what a shell completes it by."""
+    """A typer option; a whole number where nothing else is said.
+
+    Args:
+        words: what a shell completes it by; heading: in the help, where its name does not say.
+    """
 
     def completed(incomplete: str) -> list[str]:
         return [word for word in words() if word.startswith(incomplete)] if words else []
 
     reader = parser or (whole if metavar == "INT" else None)
-    return typer.Option(name, help=doc, metavar=metavar, parser=reader, autocompletion=completed if words else None)
+    complete = completed if words else None
+    return typer.Option(
+        name, help=doc, metavar=metavar, parser=reader, autocompletion=complete, rich_help_panel=heading
+    )
 
 
-def flag(name: str, doc: str) -> Any:
-    """A typer flag."""
-    return typer.Option(name, help=doc)
+def flag(name: str, doc: str, heading: str | None = None) -> Any:
+    """A typer flag. Args: heading: as of `option`."""
+    return typer.Option(name, help=doc, rich_help_panel=heading)
 
 
 def text_or_file(option: str, given: str) -> str:

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..simulator.device.device import Device
+from ..simulator.dtypes import dtype_name
 from ..simulator.names import unknown
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.problems.problem import Problem
 from ..simulator.schedules.contract import Schedule
 from ..simulator.schedules.registry import all_options
 from .output import BadInput, bad_input
-from .shapes import BOTH, FORWARD, LENGTHS, PASSES, ProblemOptions
+from .shapes import BOTH, FORWARD, LENGTHS, PASSES, TYPES, ProblemOptions
 
 if TYPE_CHECKING:
     from ..validate.points.point import Point
@@ -54,7 +55,7 @@ def problem_given(given: Sequence[str], kind: type[Kind]) -> Kind:
         if key not in known:
             raise BadInput(f"--problem {key}={value}: key {unknown(key, known)}")
         if isinstance(known[key], str):
-            values[key] = value
+            values[key] = dtype_name(value) if key in TYPES else value
         elif isinstance(known[key], bool):
             if value not in ("true", "false"):
                 raise BadInput(f"--problem {key}={value}: must be true or false")

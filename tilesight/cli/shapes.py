@@ -11,11 +11,18 @@ from ..simulator.problems.attention_backward import AttentionBackwardProblem
 from ..simulator.problems.lengths import lengths_of
 from ..simulator.problems.problem import Field, Problem
 from ..simulator.schedules.contract import Schedule
-from ..simulator.schedules.registry import all_problems, all_schedules, default_schedule
+from ..simulator.schedules.registry import (
+    DEFAULT_SCHEDULE,
+    all_problems,
+    all_schedules,
+    default_schedule,
+    find_schedule,
+)
 from .given import Given, refuse_unread
 from .groups import Group, parameter
+from .line.headings import MORE_PROBLEM, PROBLEM
 from .output import BadInput, bad_input
-from .parse import flag, mask_text, number, one_of, option, text_or_file, whole
+from .parse import dtype_of, flag, mask_text, number, one_of, option, text_or_file, whole
 
 DEFAULT_SEQLEN = 4096
 LENGTHS = {
@@ -42,6 +49,8 @@ PASS = Annotated[
 ]
 KEYS = "lengths"
 """The option of keys of each sequence; queries are then 1 where nobody says more: the step of a decode."""
+TYPES = ("dtype", "kv_dtype")
+"""The options of element types."""
 Kind = TypeVar("Kind", bound=Problem)
 
 
@@ -155,7 +164,8 @@ class ProblemOptions(ShapeOptions):
     def parameters(cls) -> list[inspect.Parameter]:
         """The lengths beside the others."""
         lengths = [
-            parameter(name, Annotated[int | None, option(_dashed(name), doc)], None) for name, doc in LENGTHS.items()
+            parameter(name, Annotated[int | None, option(_dashed(name), doc, heading=PROBLEM)], None)
+            for name, doc in LENGTHS.items()
         ]
         return [*super().parameters(), *lengths]
 
@@ -184,6 +194,14 @@ def _named(names: Sequence[str], kind: type[Problem]) -> list[str]:
 
 def _annotation(item: Field) -> Any:
     """The option of a field, for typer."""
+    annotation = _option(item)
+    usual = find_schedule(DEFAULT_SCHEDULE)
+    fields = {field.name for field in usual.problem.FIELDS} - usual.problem.ASKS_NOTHING.keys() | set(usual.reads)
+    annotation.__metadata__[0].rich_help_panel = PROBLEM if item.name in fields else MORE_PROBLEM
+    return annotation
+
+
+def _option(item: Field) -> Any:
     name, text = _dashed(item.name), _help(item)
     if isinstance(item.default, bool):
         return Annotated[bool, flag(name, text)]
@@ -192,7 +210,7 @@ def _annotation(item: Field) -> Any:
     if isinstance(item.default, str) and not item.choices:
         return Annotated[str, option(name, text, item.metavar)]
     if isinstance(item.default, str):
-        word = one_of(*item.choices)
+        word = (dtype_of if item.name in TYPES else one_of)(*item.choices)
         # The parser meets the default, too.
         return Annotated[str, option(name, text, item.metavar, lambda typed: typed and word(typed))]
     made = option(name, text, item.metavar, whole)

@@ -88,6 +88,13 @@ def remarks(launch: TunedLaunch, top: int) -> list[str]:
             f"~        within {ALIKE:.0%} of the fastest ({launch.alike} of {len(launch.predicted)}): "
             "predictions do not tell them apart; measure these"
         )
+    doubts = [(item, doubt) for item in launch.predicted if (doubt := launch.doubt(item))]
+    for item, doubt in doubts[:1]:
+        which = ", ".join(f"{name} {item.values.get(name, NONE)}" for name in shown)
+        lines.append(
+            f"Doubt    {f'{len(doubts)}, such as ' if len(doubts) > 1 else ''}{which}: {doubt}; "
+            f"--sweep and --space can name one kernel, e.g. {launch.kernel}.{shown[0]}"
+        )
     if left > 0:
         lines.append(f"Left out {left} slower ones: --top shows more, --csv and --json have all")
     if launch.left_out:

@@ -18,6 +18,8 @@ TOP, WIDTH = 10, 120
 ALIKE = 0.03
 """Times that differ by no more are not told apart. The predicted best was slower than the measured best, on an H100 at
 worst, by 2.4 % for GEMM, 3.7 % for decode, 4.1 % for rows; more for attention and experts (choice-h100.md)."""
+SAME = 0.9
+"""Of the bytes of a tensor that what runs untuned reads; whoever reads less computes something else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +93,33 @@ class TunedLaunch:
         return next((item for item in self.predicted if item.values == self.default), None)
 
     @property
+    def is_compared(self) -> bool:
+        """Whether there are two to compare, where there is more than one."""
+        return len(self.predicted) > 1 or self.count == 1
+
+    def doubt(self, item: Configured) -> str:
+        """Why a configuration cannot compute what runs untuned does: it reads less of a tensor; empty: it reads all."""
+        usual, row = self.untuned and self.untuned.row.ceiling, item.row.ceiling
+        reads = {tensor.name: tensor.loaded_bytes for tensor in row.tensors} if row else {}
+        for tensor in usual.tensors if usual and row else ():
+            least_bytes, read_bytes = min(tensor.loaded_bytes, tensor.size_bytes), reads.get(tensor.name, 0)
+            if read_bytes < SAME * least_bytes:
+                text = f"reads {units.traffic(read_bytes)} of {tensor.name}, what runs untuned "
+                return f"{text}{units.traffic(least_bytes)}: unless that is scratch, it computes something else"
+        return ""
+
+    @property
     def verdict(self) -> str:
         """Whether the choice is worth anything, in one line."""
         if self.best is None:
             return "none of its configurations is predicted"
         if self.untuned is None:
             return f"what runs untuned ({text(self.default)}) is not predicted"
+        if not self.is_compared:
+            refused = f"{self.count - 1} of {self.count} configurations"
+            return f"nothing was compared: {refused} {'are' if self.count > 2 else 'is'} refused"
+        if doubt := self.doubt(self.best):
+            return f"the fastest {doubt}"
         gain = self.untuned.time_s / self.best.time_s - 1
         if self.best is self.untuned:
             return "what runs untuned is the fastest: nothing is gained by tuning"
@@ -135,8 +158,8 @@ class Tuning:
 
     @property
     def complete(self) -> bool:
-        """Whether each launch has a configuration that is predicted, and no configuration is missing."""
-        return not self.missing and all(launch.best for launch in self.launches)
+        """Whether each launch has configurations that are predicted and compared, and none is missing."""
+        return not self.missing and all(launch.best and launch.is_compared for launch in self.launches)
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """The object that `tilesight tune --json` prints. Args: top: configurations of a launch; None: all."""

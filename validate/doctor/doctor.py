@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from ...kernels.launch.availability import CPU_INDEX
 from ...simulator import units
 from ...simulator.display import render
 from ...simulator.limits import OLDEST_CAPABILITY
@@ -21,7 +22,10 @@ OLDEST = {"torch": (2, 5), "triton": (3, 4)}
 """The first versions that will do: torch's SDPA with GQA; triton's knobs, which name its disassembler."""
 PROVEN = {"torch": ("2.11", "2.13"), "triton": ("3.6", "3.9")}
 """Versions that the kernels and the compiler's output were tested with."""
-INSTALL = "install the gpu extra (in a clone: pip install '.[gpu]')"
+INSTALL = (
+    "to run kernels here, the gpu extra (in a clone: pip install '.[gpu]'); to predict yours, which needs no GPU, the "
+    f"predict extra (pip install '.[predict]' --extra-index-url {CPU_INDEX})"
+)
 
 State = Literal["ok", "note", "bad"]
 

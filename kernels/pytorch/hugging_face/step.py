@@ -26,6 +26,7 @@ def model_inputs(config: str, shape: Shape) -> tuple[Any, dict[str, Any]]:
     given = inputs_of(made, shape)
     if shape.train:
         given |= labels_of(made, given, shape)
+    torch.set_grad_enabled(shape.train)
     return made.model.train(shape.train), given
 
 

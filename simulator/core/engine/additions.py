@@ -4,38 +4,15 @@ A slice is a server. An addition takes it a turn for each sector, more where onl
 longer where it adds floats to the same place as the addition before: that one's sum has to be there first. What an SM
 of the other partition adds has come through a slice of that partition, and has taken a turn there.
 
-Few lines lie in few slices, and additions to them queue; many lie in all, which work side by side. Blocks lie in two
-slices in turns; what is next to them lies in two others, of either partition, and in a stretch of memory none comes
-twice (measured: docs/lab/scattered_adds.cu).
+Few lines lie in few slices (`slices`), and additions to them queue; many lie in all, which work side by side.
 """
 
 import numpy as np
 
 from ...limits import SECTOR_BYTES
-from ..jit import compiled, inlined
-from .links import Rates, mixed
-
-FREE, LAST = 0, 1
-"""Elements of a slice: when it is free, and the sector that it added to last, plus one."""
-TENSOR_BYTES = 1 << 20
-"""Apart from which the places of tensors begin, for each granule before them: whole stretches of slices."""
-STEPS = (7, 11, 13, 17, 19, 23)
-"""From a pair's slices to the next one's; none divides the pairs of a partition, of which there are 20 or 24."""
-
-
-@inlined
-def _home(place: int, count: int, rates: Rates) -> int:
-    """The slice that a place lies in. Args: place: its address [B]; count: of slices."""
-    half, pairs = count // 2, count // 4
-    if pairs == 0:
-        return mixed(place // rates.slice_block_bytes) * count >> 32
-    group = place // rates.slice_group_bytes
-    turn = group // 2
-    drawn = mixed(turn * 2 * rates.slice_group_bytes // rates.slice_stretch_bytes)
-    partition = (group + mixed(turn)) & 1
-    drawn = drawn >> 16 * partition & 0xFFFF
-    pair = (STEPS[drawn % len(STEPS)] * turn + drawn) % pairs
-    return partition * half + pair * 2 + place // rates.slice_block_bytes % 2
+from ..jit import compiled
+from .links import Rates
+from .slices import FREE, LAST, home_of
 
 
 @compiled
@@ -62,7 +39,7 @@ def add(
     turns = sectors * (rates.add_sector_cycles + part * (rates.add_part_cycles - rates.add_sector_cycles))
     for piece in range(pieces):
         begin = place + piece * rates.slice_block_bytes
-        which = _home(begin, count, rates)
+        which = home_of(begin, count, rates)
         if rates.partitions > 1 and which * rates.partitions // count != near:
             through = (which + count // 2) % count
             slices[through, FREE] = max(slices[through, FREE], time) + sectors * rates.add_far_cycles

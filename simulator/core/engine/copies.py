@@ -42,7 +42,7 @@ def renew(
 
 
 @inlined
-def keep_written(l2: Lru, parts: int, granule: int, near: int, home: int, share: int) -> int:
+def keep_written(l2: Lru, parts: int, granule: int, near: int, home: int, share: int, passing: bool) -> int:
     """L2 keeps a share that was written: at home, dirty, and a copy on the writer's side.
 
     Args:
@@ -50,6 +50,7 @@ def keep_written(l2: Lru, parts: int, granule: int, near: int, home: int, share:
         near: the writer's.
         home: of the share.
         share: its bytes [B].
+        passing: L2 drops it before all else.
 
     Returns:
         Dirty bytes that this drives out [B].
@@ -63,7 +64,7 @@ def keep_written(l2: Lru, parts: int, granule: int, near: int, home: int, share:
         elif is_present(l2, copy):
             touch(l2, group, copy)
         else:
-            written += insert(l2, group, copy, share)
+            written += insert(l2, group, copy, share, passing)
     return written + mark_dirty(l2, list_of(l2, parts, home, granule), copy_of(parts, granule, home, home))
 
 
@@ -77,9 +78,9 @@ def keep_read(l2: Lru, parts: int, granule: int, near: int, home: int, share: in
     if is_present(l2, home_copy):
         touch(l2, list_of(l2, parts, home, granule), home_copy)
     else:
-        insert(l2, list_of(l2, parts, home, granule), home_copy, share)
+        insert(l2, list_of(l2, parts, home, granule), home_copy, share, False)
     if home != near and l2.entries[home_copy, STATE] != DIRTY:
-        insert(l2, list_of(l2, parts, near, granule), copy, share)
+        insert(l2, list_of(l2, parts, near, granule), copy, share, False)
 
 
 @compiled
@@ -102,7 +103,7 @@ def leave(l2: Lru, parts: int, interleaved: bool, streams: np.ndarray) -> None:
                     until, share = home + 1, size
                 while home < until:
                     if written:
-                        keep_written(l2, parts, granule, turn % parts, home, share)
+                        keep_written(l2, parts, granule, turn % parts, home, share, False)
                     else:
                         keep_read(l2, parts, granule, turn % parts, home, share)
                     home += 1

@@ -86,6 +86,7 @@ def run(
             continue
         if move == EXIT:
             leave(sharing, lane, place, time)
+            until = max(until, state.begun + rates.cta_place)
             if len(record) > 0:
                 record[state.cta, RECORD_END] = time
         end_step(sharing, lane, place, time)
@@ -101,7 +102,7 @@ def _dispatch(
     state.cta = cta
     state.phase = ADVANCE
     take_item(ctas, items, slot, cta)
-    begin = max(time, memory.free[DISPATCH])
+    begin = state.begun = max(time, memory.free[DISPATCH])
     memory.free[DISPATCH] = begin + rates.cta_dispatch
     if len(record) > 0:
         record[cta, RECORD_SM] = state.sm

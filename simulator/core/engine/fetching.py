@@ -44,9 +44,11 @@ def fetch(
         arrival = read_hbm(free, counter, rates, block, share, stride, how.cost, time)
         arrival += hbm_latency(counter, rates, granule, stride, how, time)
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
-        written += insert(l2, group, home_copy, share)
+        written += insert(l2, group, home_copy, share, how.passing)
     if home != near and l2.entries[home_copy, STATE] != DIRTY:
-        written += insert(l2, list_of(l2, parts, near, granule), copy_of(parts, granule, near, home), share)
+        written += insert(
+            l2, list_of(l2, parts, near, granule), copy_of(parts, granule, near, home), share, how.passing
+        )
     if written > 0:
         write_hbm(free, counter, rates, written, 1.0, time)
     return done
@@ -60,6 +62,7 @@ def fetch_to_add(memory: Memory, rates: Rates, granule: int, size: int, stride: 
     if not rates.interleaved:
         first = scatter(granule) % parts
         last, share = first + 1, size
+    share = int(share * how.grown)
     for home in range(first, last):
         if not is_present(memory.l2, copy_of(parts, granule, home, home)):
             fetch(

@@ -19,7 +19,7 @@ RECENT_READ_BYTES, RECENT_WRITE_BYTES, WRITING, WRITING_AT = range(COUNTERS, COU
 """Behind the counters: bytes that HBM has read and written recently, which fade over `hbm_mixing_bytes`; the share of
 the recent time in which it has been writing, which fades over `hbm_writing_cycles`, and up to when that is known."""
 COUNTER_ELEMENTS = COUNTERS + 4
-FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2
+FABRIC_LINK, DISPATCH, TRANSLATIONS, FIRST_L2 = 0, 1, 2, 3
 """Elements of `free`: what all share, the ports of L2 for loads, a partition each, and those for stores, a read and a
 write port per SM, the channels of HBM."""
 MOST_PIECES = 1 << 16
@@ -46,6 +46,9 @@ class Rates(NamedTuple):
         slice_block_bytes: of memory that lie together in a slice of L2 [B].
         slice_group_bytes: that lie in two slices, block by block in turns [B].
         slice_stretch_bytes: in which no slice comes twice [B].
+        request_cycles: that a request for a line takes a slice.
+        request_most_bytes: of a granule beyond which the port takes longer than the slices [B].
+        tlb_entry_bytes, tlb_miss_cycles: see `translations`.
         fabric_cycles_per_byte: between partitions.
         hbm_read_cycles_per_byte, hbm_write_cycles_per_byte: of all channels.
         hbm_channels: servers that share the bandwidth of HBM.
@@ -56,6 +59,8 @@ class Rates(NamedTuple):
         hbm_mixing_cost: what mixing adds to a transfer's time at most, as a share of it.
         hbm_part_line_cost: the same for reads of less than a line of a row; hbm_single_line_cost: of less than two.
         hbm_piece_write_bytes: bytes by which a piece of a row takes longer to write [B].
+        hbm_fetch_bytes: that come for a piece that lies alone, at least; hbm_lone_write_bytes: that could be written
+            in the time that such a piece takes [B].
         sm_fill_cycles_per_byte: of an SM's port.
         l1_bytes: room of L1 [B].
         l1_curve: share of loads that L1 serves (see `l1`).
@@ -67,6 +72,7 @@ class Rates(NamedTuple):
         hbm_turn_share: of that, what a single place waits in the mean.
         hbm_place_bytes: of a tile that come from a place [B].
         cta_dispatch: from one CTA's start to the next one's.
+        cta_place: from a CTA's start to the next one's in the same place, at least.
         after_begin: the time next to the launch's begin: what was read earlier, the launch has not touched.
         spilled_first: granule of the first slot's spilled registers.
         spilled_granules: of each slot.
@@ -89,6 +95,10 @@ class Rates(NamedTuple):
     slice_block_bytes: int
     slice_group_bytes: int
     slice_stretch_bytes: int
+    request_cycles: float
+    request_most_bytes: float
+    tlb_entry_bytes: int
+    tlb_miss_cycles: float
     fabric_cycles_per_byte: float
     hbm_read_cycles_per_byte: float
     hbm_write_cycles_per_byte: float
@@ -101,6 +111,8 @@ class Rates(NamedTuple):
     hbm_part_line_cost: float
     hbm_single_line_cost: float
     hbm_piece_write_bytes: float
+    hbm_fetch_bytes: int
+    hbm_lone_write_bytes: float
     sm_fill_cycles_per_byte: float
     l1_bytes: float
     l1_curve: np.ndarray
@@ -113,6 +125,7 @@ class Rates(NamedTuple):
     hbm_turn_share: float
     hbm_place_bytes: float
     cta_dispatch: float
+    cta_place: float
     after_begin: float
     spilled_first: int
     spilled_granules: int
@@ -176,22 +189,27 @@ class Reading(NamedTuple):
         places: that it comes from, apart from each other, in a granule.
         alone: 1 where it waits for the last of single places, 0 where many lie together and come as the mean does.
         turn: that it waits in the mean where HBM writes all the time [cycles].
+        grown: how many times as many bytes as are asked for come; passing: L2 drops it before all else.
     """
 
     cost: float
     places: float
     alone: float
     turn: float
+    grown: float
+    passing: bool
 
 
 @inlined
-def reading_of(rates: Rates, cost: float, size: int, pieces: float) -> Reading:
+def reading_of(
+    rates: Rates, cost: float, size: int, pieces: float, grown: float, passing: bool
+) -> Reading:  # fmt: skip
     """How HBM gives so many bytes. Args: pieces: that lie apart, in a granule; 0 where all lie together."""
     if pieces > 0:
-        return Reading(cost, pieces, 1.0, rates.hbm_turn * rates.hbm_turn_share)
+        return Reading(cost, pieces, 1.0, rates.hbm_turn * rates.hbm_turn_share, grown, passing)
     together = max(1.0, size / rates.hbm_place_bytes)
     turn = rates.hbm_turn * min(1.0, together * rates.hbm_turn_share)
-    return Reading(cost, 1.0, max(0.0, 2.0 - together), turn)
+    return Reading(cost, 1.0, max(0.0, 2.0 - together), turn, grown, passing)
 
 
 @inlined

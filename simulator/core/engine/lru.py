@@ -75,6 +75,15 @@ def _link(links: np.ndarray, sentinel: int, number: int) -> None:
 
 
 @inlined
+def _link_last(links: np.ndarray, sentinel: int, number: int) -> None:
+    last = links[sentinel, BEFORE]
+    links[number, AFTER] = sentinel
+    links[number, BEFORE] = last
+    links[last, AFTER] = number
+    links[sentinel, BEFORE] = number
+
+
+@inlined
 def _unlink(links: np.ndarray, number: int) -> None:
     behind, ahead = links[number, BEFORE], links[number, AFTER]
     links[behind, AFTER] = ahead
@@ -132,8 +141,15 @@ def mark_dirty(lru: Lru, which: int, number: int) -> int:
 
 
 @compiled
-def insert(lru: Lru, which: int, number: int, size: int) -> int:
-    """Bring in an entry that is absent, clean, evicting the least recently used. Returns: dirty bytes evicted [B]."""
+def insert(lru: Lru, which: int, number: int, size: int, passing: bool) -> int:
+    """Bring in an entry that is absent, clean, evicting the least recently used.
+
+    Args:
+        passing: it is the next to leave.
+
+    Returns:
+        Dirty bytes evicted [B].
+    """
     entries, lists, sentinel = lru.entries, lru.lists, _sentinel(lru, which)
     written = _drive_out(lists, which, lists[which, DRIVEN_SHARE] * size)
     while lists[which, USED] + size > lists[which, CAPACITY]:
@@ -144,7 +160,10 @@ def insert(lru: Lru, which: int, number: int, size: int) -> int:
     entries[number, STATE] = CLEAN
     entries[number, SIZE] = size
     lists[which, USED] += size
-    _link(entries, sentinel, number)
+    if passing:
+        _link_last(entries, sentinel, number)
+    else:
+        _link(entries, sentinel, number)
     return written
 
 

@@ -25,7 +25,8 @@ class Memory(NamedTuple):
         windows: int32 per granule, which of those that share its number it is, or whether spilled registers were
             written.
         free: float64, when each link is free, see `links`.
-        slices: float64 (slices, 2), of L2, where they add, see `additions`; none: additions do not queue.
+        slices: float64 (slices, 2), of L2, see `slices`; none: what they take does not queue.
+        translated: int64 (entries,), of the TLB, see `translations`; none: it reaches all tensors.
         asked: float64 (slots, coalescers, 2), reads in flight.
         counter: float64, see `links`.
     """
@@ -36,6 +37,7 @@ class Memory(NamedTuple):
     windows: np.ndarray
     free: np.ndarray
     slices: np.ndarray
+    translated: np.ndarray
     asked: np.ndarray
     counter: np.ndarray
 

@@ -29,6 +29,7 @@ TENSOR = np.dtype(
         ("fold", np.int64),  # granules after which numbers repeat
         ("folded", np.int64),  # whether there are more of them
         ("sampling_stride", np.int64),  # one of so many granules along a row stands for all
+        ("address", np.int64),  # in a memory in which tensors follow each other [B]
     ]
 )
 TILE = np.dtype(
@@ -42,6 +43,7 @@ TILE = np.dtype(
         ("adds", np.int64),  # whether a store adds to what is there, which L2 must have, or a load gives that back
         ("integers", np.int64),  # whether it adds to integers
         ("added", np.int64),  # whether a load of the same step has done so, which waits for the sums
+        ("passing", np.int64),  # whether L2 drops it before all else
         ("part", np.float64),  # share of the sectors added to that are added to in part only
         ("lists_at", np.int64),  # of a tile in pieces: variable that says where the lists of its item begin, else -1
         ("lists_base", np.int64),  # where all of its lists begin

@@ -27,7 +27,7 @@ def pass_spilled(
     """
     l2, free, counter = memory.l2, memory.free, memory.counter
     parts, near = rates.partitions, near_partition(rates, sm)
-    how = reading_of(rates, 1.0, rates.spilled_granules * rates.spilled_bytes, 0.0)
+    how = reading_of(rates, 1.0, rates.spilled_granules * rates.spilled_bytes, 0.0, 1.0, False)
     done = time
     for i in range(rates.spilled_granules):
         writes, reads = spilled >> i & 1, reloaded >> i & 1
@@ -46,11 +46,11 @@ def pass_spilled(
                 served = read_hbm(free, counter, rates, home_copy, share, 1, how.cost, time)
                 done = max(done, served + hbm_latency(counter, rates, granule, 1, how, time))
                 if not writes:
-                    written += insert(l2, group, home_copy, share)
+                    written += insert(l2, group, home_copy, share, False)
             elif not writes:
                 touch(l2, group, home_copy)
             if writes:
-                written += keep_written(l2, parts, granule, near, home, share)
+                written += keep_written(l2, parts, granule, near, home, share, False)
             if written > 0:
                 write_hbm(free, counter, rates, written, 1.0, time)
         if writes:

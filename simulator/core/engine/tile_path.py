@@ -12,7 +12,7 @@ import numpy as np
 from ...limits import LINE_BYTES, SECTOR_BYTES
 from ..jit import compiled, inlined
 from ..scatter import scatter
-from .additions import TENSOR_BYTES, add
+from .additions import add
 from .copies import copy_of, keep_written, list_of, renew
 from .fetching import fetch, fetch_to_add
 from .l1 import look_up
@@ -35,6 +35,8 @@ from .links import (
 from .lru import Lru, is_present, touch
 from .memory import ARRIVES, ASKED, Memory, near_partition
 from .program import COEFFICIENT, COL, LIST, ROW, TERMS, VARIABLE, Program
+from .slices import TENSOR_BYTES, request
+from .translations import translate
 
 
 @inlined
@@ -120,8 +122,9 @@ def _access_at(
             return time + rates.l1_latency
     done = time
     # HBM is slower with pieces of rows: their neighbours come at another time.
-    cost = read_cost = 1.0
+    cost = read_cost = grown = 1.0
     pieces = 0.0
+    row_bytes = _in_sectors(width)
     if width < tensor.row_bytes:
         if rows > 1 or one_of_several:
             pieces = max(1.0, min(rows, high) * min(1.0, tensor.row_bytes / rates.hbm_place_bytes))
@@ -130,11 +133,15 @@ def _access_at(
             read_cost += rates.hbm_part_line_cost
         elif width < 2 * LINE_BYTES:
             read_cost += rates.hbm_single_line_cost
+        if one_of_several:
+            # Nobody else reads or writes beside it while it is in L2.
+            grown = (row_bytes + rates.hbm_fetch_bytes - 1) // rates.hbm_fetch_bytes * rates.hbm_fetch_bytes / row_bytes
+            cost = max(cost, rates.hbm_lone_write_bytes / width)
     # L2 serves each row of a tile in a turn of its own, however little it is, in as many granules as it may lie.
-    row_bytes = _in_sectors(width)
     turn = row_bytes if whole else max(row_bytes, rates.turn_bytes)
     part = 1.0 if width < SECTOR_BYTES else tile.part
-    how = reading_of(rates, read_cost, total, pieces)
+    passing, near = tile.passing == 1, near_partition(rates, sm)
+    how = reading_of(rates, read_cost, total, pieces, grown, passing)
     # In one column of granules, those that stand for others are so many rows apart.
     apart = stride if first_col == last_col else 1
     for i in range(first_row + (-(first_row + first_col)) % apart, last_row + 1, apart):
@@ -155,27 +162,26 @@ def _access_at(
             if tensor.folded == 1 and memory.windows[granule] != window:
                 renew(memory.l2, memory.ready, memory.free, memory.counter, rates, granule, time)
                 memory.windows[granule] = window
+            address = tensor.address + (slab_row - row + max(i * high, row)) * tensor.row_bytes + max(j * wide, col)
+            known = translate(memory.translated, memory.free, rates, address, time)
             if store:
                 if tile.adds == 1:
-                    fetch_to_add(memory, rates, granule, size, stride, reading_of(rates, 1.0, total, pieces), time)
+                    added_to = reading_of(rates, 1.0, total, pieces, grown, passing)
+                    fetch_to_add(memory, rates, granule, size, stride, added_to, time)
                     if tile.added == 0:
-                        add(
-                            memory.slices, rates, place, size, part, tile.integers == 1, near_partition(rates, sm), time
-                        )
+                        add(memory.slices, rates, place, size, part, tile.integers == 1, near, time)
                 _write_granule(
-                    memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, turns, cost, sm, time
-                )
+                    memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, turns, cost, sm, time,
+                    passing,
+                )  # fmt: skip
             else:
                 gives_back = tile.adds == 1
                 arrival = _read_granule(
-                    memory, rates, granule, size, turns, stride, how, sm, time, gives_back
+                    memory, rates, granule, place, size, turns, stride, how, sm, time, gives_back
                 )  # fmt: skip
                 if gives_back:
-                    summed = add(
-                        memory.slices, rates, place, size, part, tile.integers == 1, near_partition(rates, sm), time
-                    )
-                    arrival = max(arrival, summed + rates.l2_latency)
-                done = max(done, arrival)
+                    known = max(known, add(memory.slices, rates, place, size, part, tile.integers == 1, near, time))
+                done = max(done, arrival, known + rates.l2_latency)
     port = FIRST_L2 + 2 * rates.partitions + (sm if not store else rates.sms + sm)
     port_done = serve(memory.free, port, time, total * rates.sm_fill_cycles_per_byte)
     # The tile streams through the port behind its first bytes.
@@ -184,14 +190,14 @@ def _access_at(
 
 @inlined
 def _read_granule(
-    memory: Memory, rates: Rates, granule: int, size: int, turns: int, stride: int, how: Reading, sm: int,
+    memory: Memory, rates: Rates, granule: int, place: int, size: int, turns: int, stride: int, how: Reading, sm: int,
     time: float, gives_back: bool,
 ) -> float:  # fmt: skip
     """An SM reads a granule through coalescer and L2.
 
     Args:
-        as `fetch`; turns: bytes that L2 could give in the time [B]; gives_back: whether atomics do, which nobody
-            else gets.
+        as `fetch`; place: as of `additions.add`; turns: bytes that L2 could give in the time [B];
+        gives_back: whether atomics do, which nobody else gets.
 
     Returns:
         When it arrives at the SM's port.
@@ -199,24 +205,27 @@ def _read_granule(
     l2, ready, free, asked, counter = memory.l2, memory.ready, memory.free, memory.asked, memory.counter
     unit = sm // rates.coalescer_sms
     slot = scatter(granule) & (len(asked) - 1)
-    if not gives_back and asked[slot, unit, ASKED] == granule + 1 and asked[slot, unit, ARRIVES] > time:
-        return asked[slot, unit, ARRIVES]
     parts, near = rates.partitions, near_partition(rates, sm)
+    taken = time if gives_back else request(memory.slices, rates, place, size // stride, near, time)
+    if not gives_back and asked[slot, unit, ASKED] == granule + 1 and asked[slot, unit, ARRIVES] > time:
+        return max(asked[slot, unit, ARRIVES], taken + rates.l2_latency)
     counter[L2_READ] += size
     cycles = size * rates.given_back_cycles_per_byte if gives_back else turns * rates.l2_read_cycles_per_byte
     # Its request goes where stores go, behind those that came before, at the same pace for what atomics give back.
-    request = turns * rates.l2_read_cycles_per_byte * rates.l2_request_share
-    begins = serve(free, FIRST_L2 + parts + near, time, request) - request
+    asking = turns * rates.l2_read_cycles_per_byte * rates.l2_request_share
+    begins = serve(free, FIRST_L2 + parts + near, time, asking) - asking
     done = serve(free, FIRST_L2 + near, begins, cycles)
     first, last, share = 0, parts, size if parts == 1 else size // 2
     if not rates.interleaved:
         first = scatter(granule) % parts
         last, share = first + 1, size
+    share = int(share * how.grown)
     fetched, touched_before, brought = False, ready[granule] >= rates.after_begin, counter[HBM_READ]
     for home in range(first, last):
         copy = copy_of(parts, granule, near, home)
         if is_present(l2, copy):
-            touch(l2, list_of(l2, parts, near, granule), copy)
+            if not how.passing:
+                touch(l2, list_of(l2, parts, near, granule), copy)
         else:
             fetched = True
             arrival = fetch(l2, free, counter, rates, granule, near, home, share, stride, how, time)
@@ -229,7 +238,7 @@ def _read_granule(
         ready[granule] = max(time, rates.after_begin)
     if fetched:
         ready[granule] = done
-    done += rates.l2_latency
+    done = max(done, taken) + rates.l2_latency
     asked[slot, unit, ASKED] = granule + 1
     asked[slot, unit, ARRIVES] = done
     return done
@@ -238,7 +247,7 @@ def _read_granule(
 @compiled
 def _write_granule(
     l2: Lru, ready: np.ndarray, free: np.ndarray, counter: np.ndarray, rates: Rates, granule: int, size: int,
-    turns: int, cost: float, sm: int, time: float,
+    turns: int, cost: float, sm: int, time: float, passing: bool,
 ) -> None:  # fmt: skip
     """An SM writes a granule to its home, and keeps a copy in its own partition; other copies are dropped.
 
@@ -248,6 +257,7 @@ def _write_granule(
         size: of the granule [B].
         turns: bytes that L2 could take in the time [B].
         cost: how many times as long as in one long row HBM takes.
+        passing: L2 drops it before all else.
     """
     parts, near = rates.partitions, near_partition(rates, sm)
     ready[granule] = max(ready[granule], rates.after_begin)  # not for the launch to fetch
@@ -261,7 +271,7 @@ def _write_granule(
         if home != near:
             counter[FABRIC] += share
             serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
-        written = keep_written(l2, parts, granule, near, home, share)
+        written = keep_written(l2, parts, granule, near, home, share, passing)
         if written > 0:
             write_hbm(free, counter, rates, written, cost, time)
 

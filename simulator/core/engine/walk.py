@@ -30,6 +30,7 @@ TRIP, TRIPS = 0, 1
 SLOT = np.dtype(
     [
         ("sm", np.int64),
+        ("begun", np.float64),  # when its CTA was dispatched
         ("cta", np.int64),
         ("item", np.int64),
         ("pc", np.int64),

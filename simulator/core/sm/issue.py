@@ -20,6 +20,7 @@ import numpy as np
 from ...limits import SUB_CORES, WARPGROUP_WARPS
 from ..jit import compiled, inlined
 from .effects import complete_phase, take_effect
+from .fetch import begin_line
 from .instruction import ALU, FMA, HEAVY, LSU, MATMUL, MATMUL_COMMIT, NO_PIPE, TENSOR_PIPE, SmInstruction
 from .latencies import Latencies
 from .memory_pipe import delay_for_matmul, lsu_queue_free_at
@@ -284,5 +285,6 @@ def simulate_sm(
             if state.done[slot] == rounds:
                 left -= 1
         if state.stretch[warp] >= 0:
+            begin_line(state, latencies, warp, core, now)
             find_ready(state, code, warp, slot, group, latencies)
     return sm.logged

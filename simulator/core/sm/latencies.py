@@ -34,6 +34,10 @@ class Latencies(NamedTuple):
         line_hold: by which each of their lines then delays the matmuls.
         copy_turn: of LDGSTS at shared memory, for each line that it writes there; the line itself is written when
             nobody stores.
+        fetch_core_lines, fetch_sm_lines: of code, that the instruction caches of a sub-core and of the SM hold.
+        fetch_turn: from one warp of a sub-core that is given a line to the next.
+        fetch_from_sm, fetch_from_l2: until a line is there.
+        fetch_l2_line: from one line that comes from L2 to the next.
     """
 
     load: float
@@ -62,3 +66,9 @@ class Latencies(NamedTuple):
     matmul_smem_all: float
     line_hold: float
     copy_turn: float
+    fetch_core_lines: float
+    fetch_sm_lines: float
+    fetch_turn: float
+    fetch_from_sm: float
+    fetch_from_l2: float
+    fetch_l2_line: float

@@ -29,8 +29,8 @@ L2, and that go there; how often matmuls begin after a pause in which the clock 
 USES = RESTED + 1
 
 # Why a warp did not issue, as columns of `State.stalls` (`sm.stall_reasons` has their names).
-FIXED, SCOREBOARD, COPIES, MATMUL_END, MATMUL_QUEUE, AT_BARRIER, BUSY_PIPE, NOT_SELECTED, PORT_BUSY = range(9)
-REASONS = PORT_BUSY + 1
+FIXED, SCOREBOARD, COPIES, MATMUL_END, MATMUL_QUEUE, AT_BARRIER, BUSY_PIPE, NOT_SELECTED, PORT_BUSY, FETCH = range(10)
+REASONS = FETCH + 1
 
 
 SHARED_STATE = np.dtype(
@@ -105,6 +105,12 @@ class State(NamedTuple):
         lsu_sent: sub-core -> memory instructions.
         matmul_end: sub-core -> when its tensor core is done with the matmul that runs.
         credit: sub-core -> instructions that the matmul can put off reading for, at `credit_time`.
+        line: warp -> line of the code that its next instruction lies in; -1: none yet.
+        fetched: instruction cache, line -> its number among those that came there; 0: it never did. The last cache is
+            that of the SM, those before it the sub-cores'.
+        fetch_time: instruction cache, line -> when it came.
+        fetch_count: instruction cache -> lines that have come.
+        fetch_free: instruction cache -> when it can fetch another line.
         matmul_queue: matmul modulo `QUEUED` -> warpgroup, number of it there, instruction.
         sm: one record, see `SHARED_STATE`.
         log: entry -> slot, mark, time: whenever a slot's first warp enters a marked stretch, or a CTA starts or ends.
@@ -158,6 +164,11 @@ class State(NamedTuple):
     matmul_end: np.ndarray
     credit: np.ndarray
     credit_time: np.ndarray
+    line: np.ndarray
+    fetched: np.ndarray
+    fetch_time: np.ndarray
+    fetch_count: np.ndarray
+    fetch_free: np.ndarray
     matmul_queue: np.ndarray
     sm: np.ndarray
     log: np.ndarray
@@ -232,6 +243,11 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         matmul_end=np.zeros(SUB_CORES),
         credit=np.zeros(SUB_CORES),
         credit_time=np.zeros(SUB_CORES),
+        line=whole(warps) - 1,
+        fetched=whole(SUB_CORES + 1, instructions),
+        fetch_time=np.zeros((SUB_CORES + 1, instructions)),
+        fetch_count=whole(SUB_CORES + 1),
+        fetch_free=np.zeros(SUB_CORES + 1),
         matmul_queue=whole(QUEUED, 3),
         sm=np.zeros(1, dtype=SHARED_STATE),
         log=np.zeros((log_entries, 3)),

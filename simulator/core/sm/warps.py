@@ -42,7 +42,7 @@ def start_cta(state: State, trace: np.ndarray, roles: np.ndarray, slot: int) -> 
         state.pc[warp] = trace[state.stretch[warp], 0]
         state.earliest[warp] = state.last_issue[warp] = begin
         state.reasons[warp, 1] = FIXED
-        state.at_barrier[warp] = -1
+        state.at_barrier[warp] = state.line[warp] = -1
         state.groups[warp] = state.issued[warp] = 0
         state.waited[warp] = 0
         state.copied[warp] = state.loaded[warp] = 0.0

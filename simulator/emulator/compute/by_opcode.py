@@ -1,6 +1,6 @@
 """What computes the results of the instructions that can decide where control goes.
 
-Indices, trip counts, comparisons, the integer division that goes through a float's reciprocal, floats of indices.
+Indices, trip counts, comparisons, the integer division that goes through a float's reciprocal, floats.
 All other instructions have results that are not known.
 """
 
@@ -8,18 +8,8 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-import numpy as np
-
 from ..thread_values import Array, Compute, Results, truth
 from . import arithmetic, bit_fields, floats
-
-
-def _reciprocal(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
-    if modifiers != ("RCP",):
-        raise NotImplementedError
-    with np.errstate(divide="ignore", over="ignore"):
-        result = (np.float32(1) / sources[0].astype(np.uint32).view(np.float32)).astype(np.float32)
-    return (result.view(np.uint32).astype(np.int64),), ()
 
 
 def _succeed(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
@@ -53,7 +43,7 @@ OPERATIONS: dict[str, Compute] = {
     "I2F": floats.from_integer,
     "I2FP": floats.from_integer,
     "F2I": floats.to_integer,
-    "MUFU": _reciprocal,
+    "MUFU": floats.of_one,
     "FADD": floats.add,
     "FMUL": floats.multiply,
     "FFMA": floats.multiply_add,

@@ -1,8 +1,9 @@
-"""What instructions compute from 32-bit floats, where these come from whole numbers: places in a resized picture.
+"""What instructions compute from 32-bit floats: places in a resized picture, what functions of a library branch on.
 
-Results are rounded to nearest, as hardware does; forms that round otherwise are not modelled, nor halves and doubles.
+Results are rounded to nearest, as hardware does, those of MUFU too, which it only approximates (RCP to an ulp, others
+to 2^-21 or so); forms that round otherwise are not modelled, nor halves and doubles.
 
-Source: PTX ISA 8.5, sections 9.7.3 (add, mul, fma, min, max), 9.7.6 (setp, selp), 9.7.9.21 (cvt).
+Source: PTX ISA 8.5, sections 9.7.3 (add, mul, fma, min, max, rcp, ex2, sin, tanh), 9.7.6 (setp, selp), 9.7.9.21 (cvt).
 """
 
 from collections.abc import Callable, Sequence
@@ -83,6 +84,27 @@ def smaller_or_larger(modifiers: tuple[str, ...], sources: Sequence[Array]) -> R
         raise NotImplementedError
     a, b = floats(sources[0]), floats(sources[1])
     return (bits_of(np.where(sources[2], np.fmin(a, b), np.fmax(a, b))),), ()
+
+
+FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "RCP": lambda x: 1.0 / x,
+    "SQRT": np.sqrt,
+    "RSQ": lambda x: 1.0 / np.sqrt(x),
+    "EX2": np.exp2,
+    "LG2": np.log2,
+    "SIN": lambda turns: np.sin(2.0 * np.pi * turns),
+    "COS": lambda turns: np.cos(2.0 * np.pi * turns),
+    "TANH": np.tanh,
+}
+"""Of MUFU. Angles come in turns: RRO and FMUL have divided them before."""
+
+
+def of_one(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
+    """MUFU."""
+    if len(modifiers) != 1 or modifiers[0] not in FUNCTIONS:
+        raise NotImplementedError
+    with np.errstate(all="ignore"):
+        return (bits_of(FUNCTIONS[modifiers[0]](floats(sources[0]).astype(np.float64)).astype(np.float32)),), ()
 
 
 def select(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:

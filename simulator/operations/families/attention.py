@@ -117,7 +117,7 @@ def attention(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if problem.backend == "cudnn" and problem.extra[1]:
         kernels.insert(0, gpu.kernel("unpack_cudnn", (), ()))
     name = f"{problem.backend}_attention_forward"
-    note = _note(problem, gpu)
+    note = _note(problem)
     reads, writes = operation.inputs[:4], operation.outputs[:2]
     return [*kernels, gpu.kernel(name, reads, writes, source="attention", tensor_s=busy, note=note)]
 
@@ -170,7 +170,7 @@ def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if any(problem.extra):
         busy *= SLOWER[problem.extra, problem.head_dim > 64][1]
     name = f"{problem.backend}_attention_backward"
-    main = partial(gpu.kernel, name, source="attention", tensor_s=busy, note=_note(problem, gpu))
+    main = partial(gpu.kernel, name, source="attention", tensor_s=busy, note=_note(problem))
     if problem.backend == "efficient":
         filled = gpu.kernel("fill", (), (sums,))
         return [filled, main((gradient, query, key, value, result), outputs)]
@@ -236,12 +236,11 @@ def _tokens_first(operand: Operand) -> bool:
     return operand.strides[-3] <= operand.strides[-2] and operand.strides[-1] == 1
 
 
-def _note(problem: Attention, gpu: Gpu) -> str:
+def _note(problem: Attention) -> str:
     if problem.dtype == "float32" and problem.backend == "efficient":
         return "attention in float32 was read off one shape"
     if problem.dtype not in HALF:
         return f"attention in {problem.dtype} was not measured"
     if any(problem.extra) and problem.backend != "cudnn":
         return "what a mask and dropout cost was read off cuDNN's kernels"
-    known = gpu.device.compute_capability == "9.0"
-    return "" if known else "fractions of the peak were read off an H100 and an H200"
+    return ""

@@ -129,7 +129,7 @@ def reduced(
 ) -> list[PricedKernel]:
     """The kernels that reduce a tensor along axes, or along all of them where none is given."""
     rank = len(source.shape)
-    axes = tuple(axis % rank for axis in axes) or tuple(range(rank))
+    axes = tuple(axis % rank for axis in axes if rank) or tuple(range(rank))
     walked, kept = _walked(source, outputs[0], axes)
     inner = not kept or not walked or walked[0][1] < kept[0][1]
     made = max(outputs[0].elements, 1)

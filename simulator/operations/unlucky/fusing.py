@@ -8,6 +8,8 @@ from .hint import Hint, concerning, listed, places_text, time_at
 SOFTMAX = frozenset({"_softmax", "_safe_softmax"})
 NORM_PARTS = frozenset({"_to_copy", "pow", "square", "mul", "mean", "var", "var_mean", "add", "rsqrt", "sub", "div"})
 COPIES = frozenset({"clone", "copy_", "copy", "contiguous"})
+GROWN = 0.75
+"""Of what is joined one piece has at least so much, where the others are added to it."""
 FAST_HEAD_DIM, HEAD_DIM_STEP = 128, 32
 """Attention kernels are fastest up to that head dim, and are written for multiples of the step."""
 
@@ -86,22 +88,51 @@ def copies(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | 
     )
 
 
-def head_dims(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
-    """Attention of head dims that the vendor's kernels are not written for."""
+def grown(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+    """Tensors that are copied whole, so that a little can be added to them: caches of decoding."""
     places = [
         place
         for place, operation in enumerate(operations)
         if operation.kind == "torch"
-        and "scaled_dot_product" in operation.name
-        and operation.inputs
-        and _is_odd(operation.inputs[0].shape[-1])
+        and operation.name == "cat"
+        and max(operand.elements for operand in operation.inputs) >= GROWN * operation.outputs[0].elements
     ]
+    return concerning(
+        *("grown", places, operations, costs_s),
+        text="tensors (a cache?) are copied whole for a little that is added to them",
+        cure="a tensor of the full size, into which the new part is written (a static or paged cache)",
+    )
+
+
+def masks(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+    """Attention with a mask as a tensor, which is read, and which no back end skips by."""
+    return concerning(
+        *("mask", _attention(operations, masked=True), operations, costs_s),
+        text="attention with a mask that is a tensor: all of it is computed, and flash does not take it",
+        cure="is_causal=True, no mask where nothing is padded, or flex_attention with a block mask",
+    )
+
+
+def head_dims(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+    """Attention of head dims that the vendor's kernels are not written for; where there is a mask, that decides."""
+    attention = _attention(operations, masked=False)
+    places = [place for place in attention if _is_odd(operations[place].inputs[0].shape[-1])]
     dims = sorted({operations[place].inputs[0].shape[-1] for place in places})
     return concerning(
         *("head dim", places, operations, costs_s),
         text=f"attention of head dim {listed(dims)}: off the fast path",
         cure=f"head dims of 64 or {FAST_HEAD_DIM}",
     )
+
+
+def _attention(operations: Sequence[Operation], masked: bool) -> list[int]:
+    """Places of attention with a mask, or without one."""
+    return [
+        place
+        for place, operation in enumerate(operations)
+        if operation.kind == "torch" and "scaled_dot_product" in operation.name and operation.inputs
+        if masked == (len(operation.inputs) > 3 and "backward" not in operation.name)
+    ]
 
 
 def _is_odd(head_dim: int) -> bool:

@@ -11,7 +11,8 @@ from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .hint import Hint, concerning, listed
 
-MATMULS = frozenset({"mm", "addmm", "bmm", "baddbmm", "_scaled_mm"})
+MATMULS = {"mm": 0, "addmm": 1, "bmm": 0, "baddbmm": 1, "_scaled_mm": 0}
+"""Products -> which input is the first matrix."""
 EVEN = 64
 """Dimensions that are multiples of it fill the tiles of vendors' matrix products."""
 
@@ -87,7 +88,8 @@ def _matrices(operation: Operation) -> tuple[Operand, ...]:
     """What a matrix product reads; nothing of other operations."""
     if operation.kind != "torch" or operation.name not in MATMULS:
         return ()
-    return tuple(operand for operand in operation.inputs if len(operand.shape) >= 2)[-2:]
+    first = MATMULS[operation.name]
+    return operation.inputs[first : first + 2]
 
 
 def _shapes(operations: Sequence[Operation], places: Iterable[int]) -> str:

@@ -80,9 +80,11 @@ class Doubts:
         if (outside := self._sides.outside(block)) is not None:
             return np.where(known, holds, not self._is_taken(block, outside))
         if self._sides.holds_array(block) and self._is_rare(block):
-            return self._settle_rare(block, holds, known)
+            return self._settle_rare(block, threads, holds, known)
         loop = flow.loop_of(block)
         if self._polls(loop, self._origins_of(place, read(instruction))):
+            return self._settle_wait(block, loop, holds, known)
+        if self._ends_look_back(block, loop, self._origins_of(place, read(instruction))):
             return self._settle_wait(block, loop, holds, known)
         if loop in self.waiting.retries:
             self.refuse_unknown(place, read(instruction), "a branch depends on")
@@ -99,7 +101,7 @@ class Doubts:
                 f"{self._subject.place_text(place)}: {what} depends on {values}: cannot be predicted from code alone"
             )
         if self._is_rare(block):
-            return self._settle_rare(block, holds, known)
+            return self._settle_rare(block, threads, holds, known)
         self.notes[f"{self._subject.place_text(place)} branches on computed values: both sides are counted"] = None
         odd = threads.special["SR_LANEID"][0] % 2 == 1
         return np.where(known, holds, odd)
@@ -117,8 +119,13 @@ class Doubts:
             self._origins_of(place, read(flow.instructions[place])) for place in ends
         )
 
-    def _settle_rare(self, block: int, holds: Array, known: Array) -> Array:
-        """No thread takes the rare side of a branch, or all do, where that is asked for."""
+    def _settle_rare(self, block: int, threads: Threads, holds: Array, known: Array) -> Array:
+        """Threads go where they went when they last knew; else none takes the rare side of a branch.
+
+        All do where that is asked for.
+        """
+        if block in threads.took and block not in self.taking:
+            return np.where(known, holds, threads.took[block])
         side = self._sides.rare(block)
         taken = self._is_taken(block, -1 if side is None else side)
         if block not in self.taking:
@@ -135,7 +142,7 @@ class Doubts:
                 f"{self._subject.place_text(flow.blocks[block].stop - 1)} waits for other CTAs through memory in a loop"
                 " of several exits: not modelled"
             )
-        polled = sorted(self.waiting.polls[loop])
+        polled = sorted(self.waiting.polls.get(loop) or self.waiting.looks_back[loop])
         names = self._names(polled)
         what = f" (it polls {names[0]})" if names else ""
         self.lower_bound = True
@@ -223,6 +230,12 @@ class Doubts:
     def _polls(self, loop: int, origins: Iterable[int]) -> bool:
         """Whether what a loop polls is among some places."""
         return not self.waiting.polls.get(loop, frozenset()).isdisjoint(origins)
+
+    def _ends_look_back(self, block: int, loop: int, origins: Iterable[int]) -> bool:
+        """Whether a branch ends a walk over CTAs before this one by what the last of them has told."""
+        flow = self._subject.flow
+        leaves = loop >= 0 and any(side not in flow.loops[loop].blocks for side in flow.blocks[block].successors)
+        return leaves and not self.waiting.looks_back.get(loop, frozenset()).isdisjoint(origins)
 
     def _refuse_atomic(self, place: int, registers: tuple[str, ...]) -> None:
         code = self._subject.flow.instructions

@@ -83,14 +83,15 @@ def walk_group(
     run, code_slice = group.representative, tracer.code_slice
     in_full |= regions_exchanging(tracer, run)
     walk: Walk | None = None
-    for path, warps in warps_by_path(run, code_slice.all_threads):
+    paths = [*warps_by_path(run, code_slice.all_threads)]
+    for path, warps in paths:
         shape = (len(group), len(warps), WARP_THREADS) if all_threads else (len(group), PROBES, 1)
         region_of = run.paths.region_of[run.paths.warps.index(path)]
         loops = Loops(trips=group.trips, region_of=region_of, in_full=in_full, tail=tail)
         special = (_all_registers if all_threads else _probe_registers)(tracer.subject, group.ctas, warps)
         record = recorder(shape)
         walk = Walk(tracer, loops, special, record, all_threads, before=walk, watch=watch, replaced=replaced)
-        walk.along(path)
+        walk.along(path, parted=len(paths) > 1)
 
 
 def regions_exchanging(tracer: Tracer, run: CtaRun) -> frozenset[int]:

@@ -10,6 +10,7 @@ from itertools import product
 from typing import NamedTuple
 
 from ...emulator.compute.by_opcode import find_operation, is_try
+from ...emulator.compute.floats import FUNCTIONS
 from ...emulator.compute.warp_lanes import EXCHANGES
 from ...emulator.read_operands import words_of
 from ...emulator.semantics import LOGIC, of_half_pair
@@ -141,7 +142,7 @@ class TransferRules:
             return results, None
         if family == "HFMA2":
             return (results if of_half_pair(instruction) else 0), None
-        if family == "MUFU" and instruction.modifiers != ("RCP",):
+        if family == "MUFU" and instruction.modifiers[-1:] not in [(name,) for name in FUNCTIONS]:
             return 0, None
         sources = self._sources(instruction)
         if family in EXCHANGES:

@@ -31,10 +31,12 @@ class Waiting:
     Args:
         polls: loop -> places of the loads and atomics that it repeats until another CTA writes there;
         retries: loops that try an atomic until it succeeds, and wait for no other CTA.
+        looks_back: loop around such that wait -> the places that these repeat: it may end by what it finds there.
     """
 
     polls: dict[int, frozenset[int]]
     retries: frozenset[int]
+    looks_back: dict[int, frozenset[int]]
 
     @property
     def polled(self) -> frozenset[int]:
@@ -55,7 +57,13 @@ def find_waiting(flow: Flow) -> Waiting:
             retries.add(number)
         elif accesses and all(_is_poll(flow, places, place) for place in accesses):
             polls[number] = frozenset(accesses)
-    return Waiting(polls, frozenset(retries))
+    around = {
+        number: frozenset(
+            place for inner, places in polls.items() for place in places if flow.loops[inner].parent == number
+        )
+        for number in range(len(flow.loops))
+    }
+    return Waiting(polls, frozenset(retries), {number: places for number, places in around.items() if places})
 
 
 def _places(flow: Flow, loop: Loop) -> list[int]:

@@ -25,7 +25,7 @@ from ...jobs.stopping import check_wanted
 from ...sass.flow import BLOCK_ENDS
 from ...sass.memory_instructions import BARRIERS
 from ...sass.traps import checks_of
-from ..mixed_visits import ControlPath, LoopVisit
+from ..mixed_visits import ControlPath, LoopVisit, first_block, way_on
 from .cta_run import Iteration
 from .sites import Slice, Tracer, access_steps
 
@@ -114,16 +114,21 @@ class Walk:
             return
         self._record_at(place, self._iteration, addresses, active, boxes)
 
-    def along(self, path: ControlPath, iteration: Iteration = ()) -> None:
-        """Execute blocks, and visits of loops. Args: iteration: of the loops around."""
-        for item in path:
+    def along(self, path: ControlPath, iteration: Iteration = (), parted: bool = False) -> None:
+        """Execute blocks, and visits of loops.
+
+        Args:
+            iteration: of the loops around; parted: whether other warps take other paths: these stay on theirs, as what
+                tells a warp its part lies in shared memory, where it would find what was written last.
+        """
+        for at, item in enumerate(path):
             if isinstance(item, LoopVisit):
                 self._visit(item, iteration)
             else:
-                self._run(item, iteration)
+                self._run(item, iteration, way_on(path, at, self._flow.blocks[item].successors) if parted else None)
 
-    def _run(self, block: int, iteration: Iteration) -> None:
-        """Execute a block, by the threads that arrive there."""
+    def _run(self, block: int, iteration: Iteration, way: int | None = None) -> None:
+        """Execute a block, by the threads that arrive there. Args: way: where all go on, None: as each decides."""
         check_wanted()
         self._iteration, mask = iteration, self._arrived(block)
         for place in self._places[block]:
@@ -132,7 +137,7 @@ class Walk:
             if place in self._steps:
                 self._steps[place](self._threads, mask)
         all_leaving: Array = FALSE[0]
-        for target, leaving in self._leave[block](self._threads, mask):
+        for target, leaving in self._leave[block](self._threads, mask) if way is None else [(way, mask)]:
             all_leaving = all_leaving | leaving
             self._arriving[target] = small(self._arriving.get(target, FALSE[0]) | leaving)
         self._ended = self._ended | (mask & ~all_leaving)
@@ -148,7 +153,7 @@ class Walk:
     def _visit(self, visit: LoopVisit, iteration: Iteration) -> None:
         """Execute the iterations of a visit. Args: iteration: of the loops around."""
         bodies, region, tail = visit.iterations, self._loops.region_of[visit.loop], self._loops.tail
-        header = _first_block(bodies[0])
+        header = first_block(bodies[0])
         entering = self._arrived(header)
         count, trips = len(bodies), self._loops.trips[region]
         innermost = not any(isinstance(item, LoopVisit) for body in bodies for item in body)
@@ -320,10 +325,6 @@ def _onward(block: int | None) -> Leave:
 
 def _column(values: Array) -> Array:
     return values.reshape(-1, 1, 1)
-
-
-def _first_block(path: ControlPath) -> int:
-    return _first_block(path[0].iterations[0]) if isinstance(path[0], LoopVisit) else path[0]
 
 
 def _pairs(code_slice: Slice) -> dict[str, str]:

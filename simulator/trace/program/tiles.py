@@ -170,6 +170,7 @@ def tiles_of(
             col=col_terms,
             path=use.path,  # type: ignore[arg-type]
             integers=use.integers,
+            passing=use.passing,
             zero_bytes=use.zero_bytes if rectangle.offset == use.runs[0][0] else 0,
         )
     ]
@@ -214,6 +215,7 @@ def listed_tile(
         col=col,
         path=use.path,  # type: ignore[arg-type]
         integers=use.integers,
+        passing=use.passing,
         zero_bytes=zero_bytes,
         part_fraction=listing.part_fraction,
         lists=Lists(

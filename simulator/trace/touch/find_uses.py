@@ -195,6 +195,7 @@ class _UseMaker:
             kind=key.kind,
             path=key.path,
             integers=key.integers,
+            passing=key.passing,
             runs=runs,
             base=starts + zero,
             strides=pattern.strides,

@@ -17,6 +17,7 @@ from ...sass.memory_instructions import (
     gives_back,
     is_atomic,
     is_box_copy,
+    is_evicted_first,
     is_read_at_l2,
     stays_in_l1,
     sums_integers,
@@ -39,7 +40,8 @@ class UseKey:
 
     Args:
         part, phase: of the code; storage: its number; kind: load, store, atomic or reduction;
-        path: plain, uncached, cached, async, tma or atomic, as in `program.Tile`; integers: are added to.
+        path: plain, uncached, cached, async, tma or atomic, as in `program.Tile`; integers: are added to;
+        passing: L2 drops it first.
     """
 
     part: Part
@@ -48,6 +50,7 @@ class UseKey:
     kind: str
     path: str
     integers: bool = False
+    passing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ def key_of(instruction: Instruction, part: Part, phases: Phases, place: int, sto
     """Key of an access. Args: part, place: of it in the code; storage: number of the one that it touches."""
     kind = kind_of(instruction)
     phase, path = phases.of(part, place, kind in ("store", "reduction")), path_of(instruction)
-    return UseKey(part, phase, storage, kind, path, sums_integers(instruction))
+    return UseKey(part, phase, storage, kind, path, sums_integers(instruction), is_evicted_first(instruction))
 
 
 @dataclass(frozen=True, slots=True)

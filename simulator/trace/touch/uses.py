@@ -18,7 +18,7 @@ class Use:
     """What a phase of the code does to a storage.
 
     Args:
-        part, phase: of the code; storage: its number; kind, path, integers: as in `UseKey`;
+        part, phase: of the code; storage: its number; kind, path, integers, passing: as in `UseKey`;
         runs: of one iteration, relative to the base; base: of the first iteration in each CTA, int64 (CTAs,) [B];
         strides: of each loop around, outermost first [B];
         first, last: range of iterations of the innermost loop that have the use; last: one past it, -1: to the end;
@@ -40,6 +40,7 @@ class Use:
     ahead: int = 0
     zero_bytes: int = 0
     integers: bool = False
+    passing: bool = False
     uneven: "Uneven | None" = None
     listings: tuple[Listing, ...] = ()
 

@@ -15,9 +15,9 @@ from tilesight.kernels.pytorch.file import record_step
 from tilesight.simulator.operations.operation import Operation, RecordedStep
 
 
-def recorded(mode: Literal["eager", "compiled"]) -> RecordedStep:
-    """A step of AdamW on one layer, in a process of its own."""
-    return record_step(f"{trained.__file__}:step", load_device("h200"), "h200", mode=mode, train=True).step
+def recorded(mode: Literal["eager", "compiled"], name: str = "step", train: bool = True) -> RecordedStep:
+    """A step of AdamW on one layer, in a process of its own; or another of its file."""
+    return record_step(f"{trained.__file__}:{name}", load_device("h200"), "h200", mode=mode, train=train).step
 
 
 def of_optimizer(step: RecordedStep) -> list[Operation]:
@@ -46,6 +46,25 @@ def test_a_compiled_optimizer_is_one_kernel() -> None:
     kernels = [operation for operation in of_optimizer(recorded("compiled")) if operation.kind == "triton"]
     assert 1 <= len(kernels) <= 2
     assert any(operand.elements == WIDTH * WIDTH for kernel in kernels for operand in kernel.outputs)
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+def test_a_step_that_runs_its_own_backward_pass_needs_no_option(mode: Literal["eager", "compiled"]) -> None:
+    """Gradients are on until the code turns them off: the same operations, in the steady state, and the same peak."""
+    asked, unasked = recorded(mode), recorded(mode, train=False)
+    told = [[(work.kind, work.phase, work.outputs) for work in step.operations] for step in (asked, unasked)]
+    assert [len(works) for works in told] == [len(asked.operations)] * 2
+    assert [(kind, phase) for kind, phase, _ in told[0]] == [(kind, phase) for kind, phase, _ in told[1]]
+    assert asked.peak_bytes == unasked.peak_bytes and unasked.notes == asked.notes
+
+
+def test_a_forward_pass_keeps_what_its_backward_pass_would_read() -> None:
+    """Three GELUs in a row keep their inputs for gradients; under no_grad two tensors are alive at a time."""
+    size = 2 * 64 * WIDTH
+    weight_bytes = 2 * WIDTH * WIDTH
+    kept, free = (recorded("eager", name, train=False).peak_bytes for name in ("chain", "chain_without"))
+    assert kept == weight_bytes + 5 * size  # x, its product, and three results of which two are inputs
+    assert free == weight_bytes + 3 * size  # x, an input and a result
 
 
 def test_a_training_step_that_depends_on_data_shows_what_it_had_launched() -> None:

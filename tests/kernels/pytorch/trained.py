@@ -24,3 +24,17 @@ def chosen(model: torch.nn.Module, optimizer: torch.optim.Optimizer, x: torch.Te
     """A loss of as many elements as are positive."""
     result = model(x)
     return result[result > 0].sum()
+
+
+def chain(model: torch.nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> torch.Tensor:
+    """A product, and three functions whose gradients need what they are given."""
+    x = model(x)
+    for _ in range(3):
+        x = torch.nn.functional.gelu(x)
+    return x
+
+
+@torch.no_grad()
+def chain_without(model: torch.nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> torch.Tensor:
+    """The same without gradients."""
+    return chain(model, optimizer, x)

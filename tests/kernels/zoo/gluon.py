@@ -61,3 +61,63 @@ def product(A, B, C, K, num_warps: gl.constexpr):
     fence_async_shared()
     tma.async_copy_shared_to_global(C, [m, n], c)
     tma.store_wait(pendings=0)
+
+
+@gluon.jit
+def _fill_ring(X, TILES, ring, full, empty, R: gl.constexpr):
+    i = 0
+    for t in range(gl.program_id(0), TILES, gl.num_programs(0)):
+        slot = i % 2
+        mbarrier.wait(empty.index(slot), ((i // 2) & 1) ^ 1)
+        mbarrier.expect(full.index(slot), X.block_type.nbytes)
+        tma.async_copy_global_to_shared(X, [t * R, 0], full.index(slot), ring.index(slot))
+        i += 1
+
+
+@gluon.jit
+def _drain_ring(Y, TILES, ring, out, full, empty, R: gl.constexpr, D: gl.constexpr, PART: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    i = 0
+    for t in range(gl.program_id(0), TILES, gl.num_programs(0)):
+        slot = i % 2
+        mbarrier.wait(full.index(slot), (i // 2) & 1)
+        x = ring.index(slot).load(layout)
+        mbarrier.arrive(empty.index(slot), count=1)
+        tma.store_wait(0)
+        out.index(PART).store(x)
+        fence_async_shared()
+        tma.async_copy_shared_to_global(Y, [(2 * t + PART) * R, 0], out.index(PART))
+        i += 1
+    tma.store_wait(0)
+
+
+@gluon.jit
+def _drain_first(Y, TILES, ring, out, full, empty, R: gl.constexpr, D: gl.constexpr):
+    _drain_ring(Y, TILES, ring, out, full, empty, R, D, 0)
+
+
+@gluon.jit
+def _drain_second(Y, TILES, ring, out, full, empty, R: gl.constexpr, D: gl.constexpr):
+    _drain_ring(Y, TILES, ring, out, full, empty, R, D, 1)
+
+
+@gluon.jit
+def doubled(X, Y, TILES, R: gl.constexpr, D: gl.constexpr, num_warps: gl.constexpr):
+    """Each tile of X twice into Y: warps that load, and two groups that store, by a ring of two slots."""
+    ring = gl.allocate_shared_memory(X.dtype, [2, R, D], X.layout)
+    out = gl.allocate_shared_memory(X.dtype, [2, R, D], X.layout)
+    barrier: gl.constexpr = mbarrier.MBarrierLayout()
+    full = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
+    empty = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
+    for slot in gl.static_range(2):
+        mbarrier.init(full.index(slot), count=1)
+        mbarrier.init(empty.index(slot), count=2)
+    gl.warp_specialize(
+        [
+            (_fill_ring, (X, TILES, ring, full, empty, R)),
+            (_drain_first, (Y, TILES, ring, out, full, empty, R, D)),
+            (_drain_second, (Y, TILES, ring, out, full, empty, R, D)),
+        ],
+        [4, 4],
+        [96, 96],
+    )

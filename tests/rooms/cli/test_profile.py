@@ -48,6 +48,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[profiling.Asked]:
     return every
 
 
+def test_a_step_without_triton_kernels_compiles_nothing(
+    asked: list[profiling.Asked], capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it does not announce that it will, where nothing is compiled yet."""
+    monkeypatch.setattr("tilesight.simulator.engine.engine.is_compiled", lambda: False)
+    assert main(["profile", "model.py:step"]) == 0
+    assert "compiling" not in capsys.readouterr().err
+
+
 def test_a_step_is_printed_and_written(asked: list[profiling.Asked], capsys: Any, tmp_path: Path) -> None:
     """As text, and its kernels in a table and a timeline."""
     table, timeline = tmp_path / "kernels.csv", tmp_path / "t.json"

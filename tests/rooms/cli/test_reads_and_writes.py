@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 
-from tilesight.cli.files import FOLDERS, READS, WRITES
+from tilesight.cli.line.files import FOLDERS, READS, WRITES
 from tilesight.cli.main import app, main
 
 NO_FILE = {
@@ -42,7 +42,7 @@ PAIRS = [
 
 @pytest.mark.parametrize("command", list(COMMANDS))
 def test_every_option_says_whether_it_names_a_file(command: str) -> None:
-    """One that is new is declared in `cli/files.py`, or known here to name none."""
+    """One that is new is declared in `cli/line/files.py`, or known here to name none."""
     named = {param.opts[0] for param in COMMANDS[command].params if not is_of_words(param)} - {"--help"}
     assert named <= {*READS, *WRITES, *FOLDERS, *NO_FILE}
     files = {param.opts[0] for param in COMMANDS[command].params if "FILE" in (param.metavar or "")}

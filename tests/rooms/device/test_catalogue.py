@@ -29,6 +29,29 @@ DATASHEETS = {
     "l40s": (362.05e12, 2.52e9, 864e9, "L40S datasheet"),
     "rtx-4090": (165.2e12, 2.52e9, 1008e9, "Ada whitepaper v2.02, Appendix A, fp32 accumulate"),
     "rtx-5090": (209.5e12, 2.407e9, 1792e9, "RTX Blackwell whitepaper, Appendix A, fp32 accumulate"),
+    "rtx-3090": (71e12, 1.695e9, 936e9, "GA102 whitepaper v2.0, Appendix A, fp32 accumulate"),
+    "a10g": (70e12, 1.71e9, 600e9, "AWS, EC2 G5 instances: 70 TFLOP/s fp16, 600 GB/s"),
+    "l4": (121e12, 2.04e9, 300e9, "L4 datasheet, half of the rates with sparsity"),
+    "l20": (
+        119.5e12,
+        2.52e9,
+        864e9,
+        "119.5 TFLOP/s and 864 GB/s as vendors of cards list the L20; no NVIDIA document is public",
+    ),
+    "h20": (148e12, 1.83e9, 4.0e12, "NVIDIA ai-dynamo/aiconfigurator, h20_sxm.yaml; tensor clock of the H100 SXM"),
+    "b300": (
+        2.25e15,
+        1.835e9,
+        7.75e12,
+        "Blackwell Ultra datasheet, HGX B300, per GPU; tensor clock as OpenXLA records it",
+    ),
+    "rtx-pro-6000": (467.8e12, 2.43e9, 1792e9, "NVIDIA ai-dynamo/aiconfigurator, rtx_pro_6000_server.yaml"),
+    "gb10": (
+        118.8e12,
+        2.418e9,
+        273e9,
+        "DGX Spark hardware overview: 273 GB/s; no dense fp16 rate is published: that of its file",
+    ),
 }
 INSTRUCTIONS = ("mma", "wgmma", "tcgen05")
 GUIDE = (Path(__file__).parents[3] / "docs" / "devices.md").read_text("utf-8")
@@ -132,6 +155,11 @@ TENSOR_RATES = {
     "b200": {"fp8": 4.5e15, "int8": 4.5e15, "mxfp4": 9e15, "fp64": 34.8e12},
     "l40s": {"fp8": 733e12, "int8": 733e12, "fp64": 1.43e12},
     "rtx-4090": {"fp16_acc16": 330.3e12, "fp8": 330.3e12, "fp8_acc16": 660.6e12, "int8": 660.6e12, "fp64": 1.29e12},
+    "rtx-3090": {"fp16_acc16": 142e12, "int8": 284e12, "fp64": 0.556e12},
+    "l4": {"fp8": 242.5e12, "int8": 242.5e12},
+    "h20": {"fp8": 296e12, "int8": 296e12, "fp64": 0.92e12},
+    "b300": {"fp8": 4.5e15},
+    "rtx-pro-6000": {"fp8": 935.6e12, "int8": 935.6e12, "mxfp4": 1871e12},
     "rtx-5090": {"fp16_acc16": 419e12, "fp8": 419e12, "fp8_acc16": 838e12, "int8": 838e12, "mxfp4": 1676e12},
 }
 """Dense rates that the vendor prints, of the clock of `DATASHEETS`; FP64 of Hopper and B200, which the vendor computes
@@ -157,7 +185,9 @@ def test_instruction_classes_follow_the_compute_capability(name: str) -> None:
     """Every GPU has mma.sync; wgmma is Hopper's alone, tcgen05 the data-centre Blackwell's alone."""
     device = load_device(name)
     has = {instruction for instruction in INSTRUCTIONS if device.tensor_flop_per_cycle(instruction, "fp16")}
-    assert has == {"mma"} | {"9.0": {"wgmma"}, "10.0": {"tcgen05"}}.get(device.compute_capability, set())
+    assert has == {"mma"} | {"9.0": {"wgmma"}, "10.0": {"tcgen05"}, "10.3": {"tcgen05"}}.get(
+        device.compute_capability, set()
+    )
 
 
 @pytest.mark.parametrize("name", DATASHEETS)

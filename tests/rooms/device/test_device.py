@@ -109,7 +109,7 @@ def test_incomplete_entry_is_named(line: str, expected: str) -> None:
 
 def test_unknown_device_lists_the_known_ones() -> None:
     """A misspelt name is answered with the catalogue; a missing file with its path."""
-    with pytest.raises(ValueError, match=r"device 'h2000' is unknown: did you mean h200, b200"):
+    with pytest.raises(ValueError, match=r"device 'h2000' is unknown: did you mean h200, h20, b200"):
         load_device("h2000")
     with pytest.raises(ValueError, match=r"nowhere/my\.toml: no such file"):
         load_device("nowhere/my.toml")
@@ -133,6 +133,15 @@ def test_path_loads_like_the_catalogue(tmp_path) -> None:  # type: ignore[no-unt
         ("NVIDIA B200", "b200"),
         ("NVIDIA A40", "a40"),
         ("NVIDIA L40S", "l40s"),
+        ("NVIDIA L4", "l4"),
+        ("NVIDIA L40", None),
+        ("NVIDIA L20", "l20"),
+        ("NVIDIA A10G", "a10g"),
+        ("NVIDIA H20", "h20"),
+        ("NVIDIA B300 SXM6 AC", "b300"),
+        ("NVIDIA GB10", "gb10"),
+        ("NVIDIA GeForce RTX 3090", "rtx-3090"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000"),
         ("NVIDIA GeForce RTX 4090", "rtx-4090"),
         ("NVIDIA GeForce RTX 5090", "rtx-5090"),
         ("Tesla T4", None),
@@ -166,7 +175,7 @@ def test_override_sets_numbers_and_says_so() -> None:
     ("setting", "expected"),
     [
         ("l2_byte=1", "--set 'l2_byte=1': key 'l2_byte' is unknown: did you mean l2_bytes, "),
-        ("name=x", "--set 'name=x': key 'name' is unknown; `tilesight devices h200` lists all"),
+        ("name=x", "--set 'name=x': key 'name' is unknown; `tilesight devices h200 --all` lists all"),
         ("l2_bytes", "--set 'l2_bytes': must be key=value"),
         ("l2_bytes=large", "--set l2_bytes: 'large' is no number such as 62914560, 60MiB"),
         ("l2_bytes=60 apples", "--set l2_bytes: '60 apples' is no number"),

@@ -82,10 +82,10 @@ def test_a_device_file_may_replace_single_numbers() -> None:
 
 def test_a_device_of_an_unknown_architecture_names_whose_numbers_it_takes() -> None:
     """Else the refusal says what to write."""
-    other = H200.replace('compute_capability = "9.0"', 'compute_capability = "10.3"')
+    other = H200.replace('compute_capability = "9.0"', 'compute_capability = "11.0"')
     with pytest.raises(ValueError) as caught:
         parse_device(other, "my.toml")
-    expected = "my.toml: compute_capability = '10.3': no numbers of sm_103's SMs are known; name those"
+    expected = "my.toml: compute_capability = '11.0': no numbers of sm_110's SMs are known; name those"
     assert str(caught.value).startswith(expected)
     device = parse_device(f'{other}\n[sm]\nbase = "sm_100"\n{QUEUE}\n', "my.toml")
     assert (device.sm.wgmma_queue_products, device.sm.bsync_cycles) == (6, 26)

@@ -101,7 +101,7 @@ def test_an_install_that_cannot_be_written_compiles_for_itself(unwritable: dict[
         "from tilesight.simulator.core.engine.lru import USED, insert, make_lru\n"
         "announce_compiler()\n"
         "lru = make_lru(4, numpy.array([2]))\n"
-        "insert(lru, 0, 1, 1)\n"
+        "insert(lru, 0, 1, 1, False)\n"
         "print(int(lru.lists[0, USED]))"
     )
     out, err = _run(code, unwritable)

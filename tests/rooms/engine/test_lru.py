@@ -28,7 +28,7 @@ def run(stream: list[tuple[int, bool]], sets: int, ways: int, dirty_fraction: fl
     for number, write in stream:
         if not is_present(lru, number):
             misses += 1
-            written_back += insert(lru, number % sets, number, 1)
+            written_back += insert(lru, number % sets, number, 1, False)
         else:
             touch(lru, number % sets, number)
         if write:
@@ -55,7 +55,7 @@ def test_beyond_the_most_that_may_be_dirty_the_oldest_write_goes_first() -> None
     written = []
     for number in (7, 8, 7, 9):
         if not is_present(lru, number):
-            insert(lru, 0, number, 1)
+            insert(lru, 0, number, 1, False)
         written.append(mark_dirty(lru, 0, number))
     assert written == [0, 0, 0, 1]
     # 7 was written again after 8, so 8 is the oldest.
@@ -67,7 +67,7 @@ def test_what_is_dropped_leaves_room_and_says_whether_it_was_dirty() -> None:
     """A clean entry costs nothing to drop, a dirty one its size."""
     lru = make_lru(ENTRIES, np.array([4]))
     for number in (1, 2):
-        insert(lru, 0, number, 1)
+        insert(lru, 0, number, 1, False)
     mark_dirty(lru, 0, 2)
     assert [drop(lru, 0, number) for number in (1, 2)] == [0, 1]
     assert lru.lists[0, USED] == 0

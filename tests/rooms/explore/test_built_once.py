@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.explore.baseline import FINALISTS
 from tilesight.simulator.explore.explore import explore
 from tilesight.simulator.explore.lengths import compare
 from tilesight.simulator.launch.program import Launch, Resources
@@ -62,13 +63,15 @@ def _estimates(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources,
 
 @pytest.mark.parametrize("resources_of", [None, _estimates])
 def test_an_exploration_builds_each_candidate_once(resources_of: object, built: Built) -> None:
-    """The baseline too, and whether a compiler sees them first or not."""
+    """Whether a compiler sees them first or not; of the baseline those that a survey finds likely once more."""
     exploration = explore(PROBLEM, resources_of=resources_of, block_m=(64, 1024), num_warps=4)  # type: ignore[arg-type]
     refused = [item for item in exploration.candidates if not item.fits]
     assert refused and exploration.ranked and exploration.baseline
-    wanted = [(item.schedule, item.config) for item in exploration.candidates]
-    assert {(name, config) for name, _, config in built} == {*wanted, ("naive", exploration.baseline.config)}
-    assert set(built.values()) == {1}
+    wanted = {(item.schedule, item.config) for item in exploration.candidates}
+    asked = {(name, config): count for (name, _, config), count in built.items()}
+    assert {key: asked[key] for key in asked if key[0] != "naive"} == dict.fromkeys(wanted, 1)
+    again = [config for (name, config), count in asked.items() if name == "naive" and count > 1]
+    assert exploration.baseline.config in again and len(again) <= FINALISTS
 
 
 def test_a_comparison_builds_a_length_once(built: Built) -> None:

@@ -88,12 +88,27 @@ def test_an_unknown_operation_is_refused_with_the_least_its_bytes_take() -> None
         ),
         operation("copy_", (tensor(1, 64),), (tensor(1, 64),)),
         operation("_to_copy", (tensor(1, 64),), ()),
-        operation("bmm", (tensor(1, 4, 64, 64),), (tensor(2, 4, 64, 64),)),
     ],
 )
 def test_known_operations_in_forms_without_a_price_are_refused(refused: Operation) -> None:
     """Kernels whose machine code is a vendor's, or was not counted; copies from and to the host; odd operands."""
-    assert [kernel.source for kernel in kernels_of(H200, refused)] == ["refused"]
+    (kernel,) = kernels_of(H200, refused)
+    assert kernel.source == "refused" and "internal" not in kernel.reason
+
+
+@pytest.mark.parametrize("name", ["sum", "amax", "max", "linalg_vector_norm", "median", "kthvalue"])
+def test_a_number_is_a_row_of_one(name: str) -> None:
+    """torch reduces tensors of no dimension along dimension 0, too."""
+    outputs = (tensor(2), tensor(3, dtype="int64"))[: 2 if name in ("max", "median", "kthvalue") else 1]
+    kernels = kernels_of(H200, operation(name, (tensor(1),), outputs, dim=0, k=1))
+    assert {kernel.source for kernel in kernels} == {"bytes"}
+
+
+def test_a_fault_of_a_price_looks_like_one() -> None:
+    """A product of one matrix is no operation of torch's: type and place of the error, not that it has no price."""
+    (kernel,) = kernels_of(H200, operation("bmm", (tensor(1, 4, 64, 64),), (tensor(2, 4, 64, 64),)))
+    assert kernel.source == "refused"
+    assert kernel.reason.startswith("internal: ") and "simulator.operations.families" in kernel.reason
 
 
 @pytest.mark.parametrize(

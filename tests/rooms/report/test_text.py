@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from support.made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
-from tilesight.simulator.device.device import load_device, number_fields
+from tilesight.simulator.device.device import catalogue, load_device, number_fields, override
 from tilesight.simulator.display import render
 from tilesight.simulator.display.render import Column, config_text, table, to_csv, to_json
 from tilesight.simulator.explore.candidate import Candidate
@@ -13,7 +13,7 @@ from tilesight.simulator.explore.explore import Exploration, explore
 from tilesight.simulator.explore.lengths import compare
 from tilesight.simulator.prediction.prediction import LaunchPrediction
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.report.devices import device_dict, device_text, devices_dict, devices_text, unit
+from tilesight.simulator.report.devices import MAIN, device_dict, device_text, devices_dict, devices_text, unit
 from tilesight.simulator.report.explore import explore_rows, explore_text, ranking_table
 from tilesight.simulator.report.lengths import compare_rows, compare_text
 from tilesight.simulator.report.simulate import simulate_text
@@ -279,7 +279,7 @@ def test_out_of_memory_shows_in_place_of_the_time() -> None:
 def test_every_number_of_a_device_is_shown_with_kind_and_source() -> None:
     """As text and as JSON."""
     device = load_device("h200")
-    text, document = device_text("h200", device, 120), device_dict("h200", device)
+    text, document = device_text("h200", device, 120, every=True), device_dict("h200", device)
     for key, origin in device.provenance.items():
         assert f"\n{key} " in text
         assert document["numbers"][key]["kind"] == origin.kind  # type: ignore[index]
@@ -289,6 +289,19 @@ def test_every_number_of_a_device_is_shown_with_kind_and_source() -> None:
         assert document["sm"][key]["source"] == origin.source  # type: ignore[index]
         assert document["sm"][key]["value"] == getattr(device.sm, key)  # type: ignore[index]
     assert "Its SM, machine code:" in text.splitlines()
+
+
+@pytest.mark.parametrize("name", catalogue())
+def test_the_main_numbers_of_a_device_are_a_page(name: str) -> None:
+    """Each in a line with its kind, what a what-if has set among them; and where the others are."""
+    device = override(load_device(name), ["hbm_channels=8"])
+    lines = device_text(name, device, 120).splitlines()
+    assert len(lines) <= 40 and max(map(len, lines)) <= 124
+    keys = [line.partition(" ")[0] for line in lines[2:-2]]
+    assert set(keys) <= {*MAIN, "hbm_channels"} and len(keys) >= 24
+    assert any(line.startswith("hbm_channels") and " set " in line for line in lines)
+    whole = len(device_dict(name, device)["numbers"])  # type: ignore[arg-type]
+    assert lines[-1].startswith(f"{whole - len(keys)} more numbers, ") and lines[-1].endswith("--all, or --json.")
 
 
 def test_every_key_with_a_suffix_has_a_unit() -> None:

@@ -12,6 +12,7 @@ from tilesight.simulator.refusal import Refused
 from tilesight.simulator.sass.local_memory import spilled_bytes
 from tilesight.simulator.trace.cta.block_counts import count_blocks
 from tilesight.simulator.trace.cta.doubts import Doubts
+from tilesight.simulator.trace.cta.knowable import find_unknown
 from tilesight.simulator.trace.cta.rare_sides import RareSides
 from tilesight.simulator.trace.cta.subject import Subject
 from tilesight.simulator.trace.program.left_out import notes_on_outside_calls, notes_on_rare_sides
@@ -41,6 +42,22 @@ def test_a_loop_behind_a_branch_on_values_is_never_taken_and_a_note_says_what_it
     (note,) = notes_on_rare_sides(subject, doubts, 0)
     never = len(LOADED) + 1 + len(STORED) + 1
     assert f"issues {(never + 1 + 3 * 8) / never:.1f} times as many" in note
+
+
+@pytest.mark.parametrize(("value", "taken"), [(2e30, 512), (0.0, 0)])
+def test_a_rare_side_is_taken_where_values_say_so_and_again_when_they_are_lost(value: float, taken: int) -> None:
+    """The first of two rounds knows what was loaded; in the second it is computed by what is not modelled."""
+    again = ("F2F.F32.F64 R8, R4", "IADD3 R10, R10, 0x1, RZ", "ISETP.NE.AND P3, PT, R10, 0x2, PT")
+    head = ("MOV R10, RZ", *LOADED[:-1])
+    begin = 16 * len(head)
+    loop = ("MOV R9, RZ", "IADD3 R9, R9, 0x1, RZ", "ISETP.NE.AND P2, PT, R9, 0x8, PT", f"@P2 BRA {begin + 48:#x}")
+    meet = begin + 16 * (2 + len(loop))
+    code = (*head, LOADED[-1], f"@!P1 BRA {meet:#x}", *loop, *again, f"@P3 BRA {begin:#x}", *STORED)
+    subject = subject_of(*code)
+    memory = Memory([replace(X, fill=np.float32(value).tobytes())])
+    subject = replace(subject, memory=memory, unknown=find_unknown(subject.flow, CONSTANTS, memory))
+    counts, _ = counted(subject)
+    assert counts.sum(axis=0)[2] == 2 * taken
 
 
 def test_short_sides_of_a_branch_on_values_are_both_counted() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from support.made_rows import row_of
+from tilesight.simulator.prediction.ceiling import Ceiling, TensorBytes
 from tilesight.simulator.report.page import Made
 
 from tilesight.tuning import formats
@@ -38,6 +39,8 @@ def test_the_fastest_comes_first_and_of_equal_times_the_one_named_first() -> Non
         ([1.02e-6, 1e-6], 0, "not worth tuning: the fastest gains 2.0% over what runs untuned, within 3%"),
         ([1e-6, 1.5e-6], 0, "what runs untuned is the fastest: nothing is gained by tuning"),
         ([None, 1e-6], 0, "what runs untuned (BLOCK 0, num_warps 4) is not predicted"),
+        ([1e-6, None], 0, "nothing was compared: 1 of 2 configurations is refused"),
+        ([1e-6, None, None], 0, "nothing was compared: 2 of 3 configurations are refused"),
         ([None, None], 0, "none of its configurations is predicted"),
     ],
 )
@@ -67,9 +70,36 @@ def test_what_is_refused_is_told_once_for_each_reason_with_one_that_is() -> None
     ]
 
 
+def test_where_every_alternative_is_refused_nothing_is_answered() -> None:
+    """The one that is left is the fastest of nothing; a launch with one configuration has none to compare."""
+    assert not Tuning(target="t", device="h200", launches=(launch_of([1e-6, None]),)).complete
+    assert Tuning(target="t", device="h200", launches=(launch_of([1e-6]),)).complete
+
+
+@pytest.mark.parametrize(("loaded_bytes", "doubted"), [(1 << 30, False), (1 << 20, False), (1 << 17, True), (0, True)])
+def test_a_configuration_that_reads_less_is_doubted(loaded_bytes: int, doubted: bool) -> None:
+    """A block that is a row's length computes something else where it is smaller; reading again is no less."""
+
+    def ceiling_of(loaded: int) -> Ceiling:
+        tensor = TensorBytes(name="X", size_bytes=1 << 20, loaded_bytes=loaded, stored_bytes=0)
+        peaks = {"hbm_bytes_per_s": 1.0, "l2_bytes_per_s": 1.0, "fill_bytes_per_s": 1.0, "flop_per_s": 0.0}
+        return Ceiling(compulsory_read_bytes=0, compulsory_write_bytes=0, flop=0, tensors=(tensor,), **peaks)
+
+    launch = launch_of([2e-6, 1e-6])
+    ceilings = [ceiling_of(loaded_bytes), ceiling_of(4 << 20)]  # the fastest comes first
+    configured = [
+        replace(item, row=replace(item.row, ceiling=ceiling))
+        for item, ceiling in zip(launch.configured, ceilings, strict=True)
+    ]
+    launch = replace(launch, configured=tuple(configured))
+    assert launch.verdict.startswith("the fastest reads") is doubted
+    doubts = [line for line in remarks(launch, 10) if line.startswith("Doubt")]
+    assert bool(doubts) is doubted and all("BLOCK 1: reads" in line and "k.BLOCK" in line for line in doubts)
+
+
 def test_how_many_are_missing_is_said_first_in_every_form() -> None:
     """A refusal of the device is an answer; one of the program, or of its time limit, is not."""
-    launch = launch_of([1e-6, None, None])
+    launch = launch_of([1e-6, 2e-6, None])
     assert Tuning(target="t", device="h200", launches=(launch,)).complete
     failing = replace(launch.configured[2], row=replace(launch.configured[2].row, failed=True))
     tuning = Tuning(

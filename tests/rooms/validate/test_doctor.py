@@ -171,3 +171,12 @@ def test_this_machine_can_be_asked() -> None:
     here = replace(host_room.this_host(), kernels=lambda peers, problem: {}, counters=lambda: ("", "not asked"))
     checks = doctor.examine(here, PROBLEM)
     assert {"driver", "torch", "triton", "ncu"} <= {checked.name for checked in checks}
+
+
+@pytest.mark.parametrize("package", ["torch", "triton"])
+def test_who_only_predicts_is_told_so(package: str) -> None:
+    """What runs kernels brings CUDA; what predicts them needs none of it, and both are named."""
+    missing = {name: version for name, version in VERSIONS.items() if name != package}
+    remedy = check(package, host(versions=missing)).remedy
+    assert "pip install '.[gpu]'" in remedy
+    assert "needs no GPU, the predict extra (pip install '.[predict]' --extra-index-url" in remedy

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from ..output import BadInput, progress, show, text_color, text_width
-from ..parse import flag, number, one_of, option
+from ..parse import dtype_of, flag, number, one_of, option
 
 ADAPTERS = ("softmax", "attention", "merge", "streaming")
 DTYPES = ("fp64", "fp32", "fp16", "bf16")
@@ -22,7 +22,7 @@ def check_softmax(
     ] = None,
     dtype: Annotated[
         str | None,
-        option("--dtype", "Element type.  [default: the first declared, fp32]", "|".join(DTYPES), one_of(*DTYPES)),
+        option("--dtype", "Element type.  [default: the first declared, fp32]", "|".join(DTYPES), dtype_of(*DTYPES)),
     ] = None,
     arrays: Annotated[
         str | None,

@@ -78,7 +78,7 @@ def compare(
         shape, of_model = model.fill(part, solved, schedules, typed_options(context))
         asked = shape.of_lengths(solved, lengths[0], lengths[0])
         with bad_input("schedule"):
-            posed.append((asked, schedules, schedules_named(schedules, type(asked)), (*of_model, *machine.notes())))
+            posed.append((asked, schedules, schedules_named(schedules, type(asked)), of_model))
     every = [item for _, _, named, _ in posed for item in named]
     with bad_input("schedule", *all_options()):
         refuse_unread_shape(typed_options(context), every)
@@ -106,7 +106,9 @@ def compare(
                     time_limit_s=limit_of(time_limit),
                     **options,
                 )
-            scalings[-1].append(replace(scaling, device_name=name, notes=(*notes, *scaling.notes)))
+            scalings[-1].append(
+                replace(scaling, device_name=name, notes=(*notes, *machine.notes(name, device), *scaling.notes))
+            )
     texts = [compare_text(*some, width=text_width(), color=text_color()) for some in scalings]
     values = [compare_dict(*some) for some in scalings]
     if len(parts) > 1:

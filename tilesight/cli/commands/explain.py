@@ -101,7 +101,7 @@ def explain(
     from ...simulator.display import render
     from ...simulator.report.explain import explain_text
 
-    prediction = replace(prediction, device=name, notes=(*machine.notes(), *remarks, *prediction.notes))
+    prediction = replace(prediction, device=name, notes=(*machine.notes(name, device), *remarks, *prediction.notes))
     explanation = door.explain(prediction, launches, device)
     if json:
         show(render.to_json(explanation.to_dict(sass)))

@@ -70,7 +70,8 @@ def explore(
         float | None,
         option(
             "--time-limit",
-            "What all may take together, once compiled. Where that is too short, those that are best at a short length"
+            "What all may take together, in time that each worker's core works, once compiled. Where that is too short,"
+            " those that are best at a short length"
             f" come first, and what no time is left for is left out.  [default: {ALL_LIMIT_S:g}]",
             "SECONDS",
             number,
@@ -113,7 +114,7 @@ def explore(
         schedules = part.schedules(names)
         solved = part.kind(schedules)
         shape, of_model = model.fill(part, solved, schedules, typed_options(context))
-        asked.append((shape.build(solved), schedules, (*of_model, *machine.notes())))
+        asked.append((shape.build(solved), schedules, of_model))
         named.append(schedules_named(schedules, solved))
     every = [item for some in named for item in some]
     with bad_input("schedule", *all_options()):
@@ -144,7 +145,7 @@ def explore(
                     **settings,
                 )
             launches = [launch for item in exploration.ranked if item.prediction for launch in item.prediction.launches]
-            remarks = (*notes, *of_use(remarks, launches), *exploration.notes)
+            remarks = (*notes, *machine.notes(name, device), *of_use(remarks, launches), *exploration.notes)
             ranked[-1].append(replace(exploration, device_name=name, notes=remarks))
     first = ranked[0][0]
     if triton_configs:

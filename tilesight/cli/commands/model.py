@@ -13,7 +13,7 @@ from ..limit import ALL_LIMIT_S, limit_of_all
 from ..model.options import model_given
 from ..options import MachinesOptions, Workers, workers_given
 from ..output import bad_input, show, text_color, text_width
-from ..parse import flag, number, one_of, option
+from ..parse import dtype_of, flag, number, option
 
 
 def _names(incomplete: str) -> list[str]:
@@ -39,7 +39,7 @@ def model(
             "--kv-dtype",
             "Element type of the KV cache.  [default: the model's]",
             "|".join(KV_DTYPES),
-            lambda typed: typed and one_of(*KV_DTYPES)(typed),  # it meets the default, too
+            lambda typed: typed and dtype_of(*KV_DTYPES)(typed),  # it meets the default, too
         ),
     ] = "",
     machine: MachinesOptions,
@@ -48,7 +48,8 @@ def model(
         float | None,
         option(
             "--time-limit",
-            f"What prefill, and decode, may take for each kind of layers and device.  [default: {ALL_LIMIT_S:g}]",
+            "What prefill, and decode, may take for each kind of layers and device, in time that each worker's core"
+            f" works.  [default: {ALL_LIMIT_S:g}]",
             "SECONDS",
             number,
         ),
@@ -84,6 +85,8 @@ def model(
         workers=processes,
         time_limit_s=limit_of_all(time_limit),
     )
-    notes = machine.notes()
-    answers = [answer_of(asked, device, device_name, asking, notes) for device_name, device in devices.items()]
+    answers = [
+        answer_of(asked, device, device_name, asking, machine.notes(device_name, device))
+        for device_name, device in devices.items()
+    ]
     show(render.to_json(serving_dict(answers)) if json else serving_text(answers, text_width(), text_color()))

@@ -9,7 +9,7 @@ import typer
 from ..given import made
 from ..kernels import L2, Partial, Repredict, Sweep, Target, Timing, compared, predicted, simulated, swept
 from ..limit import TimeLimit
-from ..options import Devices, Settings, devices_given, one_device, set_notes
+from ..options import Devices, Settings, device_notes, devices_given, one_device
 from ..output import (
     BadInput,
     Failed,
@@ -116,7 +116,7 @@ def predict(
             outcomes[name] = one_line(str(error))
             say(f"{name}: {error}")
             continue
-        prediction = replace(prediction, notes=(*set_notes(set_), *prediction.notes)).measured_as(as_)
+        prediction = replace(prediction, notes=(*device_notes(name, gpu, set_), *prediction.notes)).measured_as(as_)
         outcomes[name] = prediction
         if not json:
             beside = baseline_columns(difference) if difference else []

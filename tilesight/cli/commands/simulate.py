@@ -102,7 +102,7 @@ def simulate(
                     )
             else:
                 prediction = door.predict(runs, device, **settings, tell=tell)
-        notes = (*of_model, *machine.notes(), *of_use(remarks, prediction.launches), *prediction.notes)
+        notes = (*of_model, *machine.notes(name, device), *of_use(remarks, prediction.launches), *prediction.notes)
         predictions.append(replace(prediction, device=name, notes=notes))
     texts = [simulate_text(prediction, device) for prediction in predictions]
     values: Any = predictions[0].to_dict()

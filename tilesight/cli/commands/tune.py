@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...simulator.device.device import catalogue
-from ..files import spare
 from ..given import given, made
 from ..groups import spread
 from ..kernels import TARGET, Sweep, swept, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
-from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, device_given, set_notes, workers_given
+from ..line.files import spare
+from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, device_given, device_notes, workers_given
 from ..output import (
     BadInput,
     Failed,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from ...kernels.compile.call import KernelCall
     from ...kernels.configurations.space import Space
+    from ...simulator.device.device import Device
     from ...simulator.prediction.kernel_row import KernelRow
     from ...simulator.screening.static_time import StaticWork
     from ...simulator.store.store import Store
@@ -134,6 +135,7 @@ def tune(
     from ...tuning.workers import TargetDevice
 
     wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
+    told = device_notes(name, gpu, set_)
     how: dict[str, Any] = {"target": wanted, "store": _store(store), "workers": processes}
 
     if format in ENGINES:
@@ -144,7 +146,7 @@ def tune(
         spare(context, "--to", folder / file)
         with _one_line(), _executor(elsewhere) as executor, progress("launches") as tick:
             answer = tune_layer(question, wanted, partial(predict_all, **how, executor=executor, progress=tick))
-        deliver_layer(question, answer, folder, file, json, csv)
+        deliver_layer(question, replace(answer, notes=(*told, *answer.notes)), folder, file, json, csv)
         return
     assert target
     asked = Asked(
@@ -175,8 +177,8 @@ def tune(
 
             screening = Screening(screen=screened, device=gpu, portion=portion or USUAL)
             tuning = tune_recorded(target, recorded, name, predicted, screening)
-    tuning = replace(tuning, notes=(*set_notes(set_), *tuning.notes))
-    _deliver(context, tuning, top, format, to, json, csv, html)
+    tuning = replace(tuning, notes=(*told, *tuning.notes))
+    _deliver(context, tuning, gpu, top, format, to, json, csv, html)
     if not tuning.complete or any(function.ended for function in recorded):
         raise typer.Exit(1)
 
@@ -184,6 +186,7 @@ def tune(
 def _deliver(
     context: typer.Context,
     tuning: "Tuning",
+    gpu: "Device",
     top: int,
     form: str | None,
     to: Path | None,
@@ -214,6 +217,11 @@ def _deliver(
             raise Failed(
                 "--format triton-cache: no kernel has an autotuner that keeps its timings (a key, no pre_hook)"
             )
+        sm = gpu.compute_capability.replace(".", "")
+        say(
+            f"--format triton-cache: Triton reads these files on every GPU of sm_{sm}, whichever of them they are "
+            f"predicted for: here {tuning.device}"
+        )
         for path, text in files.items():
             spare(context, "--to", to / path)
             (to / path).parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...compiling import why_not
+from ...simulator import units
 from ...simulator.device.device import Device
 from ...simulator.explore.explore import Exploration, explore
 from ...simulator.explore.serving import Serving, ServingAnswer, decode_schedules, prefill_schedules, serve
@@ -13,7 +14,7 @@ from ...simulator.schedules.registry import DEFAULT_SCHEDULE
 from ...simulator.store.pipelines import answers
 from ..compiled import source_of_costs
 from ..limit import limit_of
-from ..output import announce_compiler, progress
+from ..output import announce_compiler, progress, say
 
 NO_RESOURCES: dict[str, int | None] = {"registers": None, "smem_bytes": None}
 DECODE_FIXED = ("num_warps", "num_stages")
@@ -34,7 +35,7 @@ class Asking:
 def answer_of(
     asked: Serving, device: Device, device_name: str, asking: Asking, notes: tuple[str, ...]
 ) -> ServingAnswer:
-    """A model on a device.
+    """A model on a device; on stderr each time as it is known.
 
     Of prefill, what the library of compiled kernels lacks is estimated, and the best compiled where torch and triton
     are installed; values narrower than keys are padded where they are not. Decode is a lower bound where they are not,
@@ -57,10 +58,19 @@ def answer_of(
                 progress=tick,
                 time_limit_s=asking.time_limit_s,
                 each_limit_s=limit_of(None),
+                with_baseline=False,
                 **fixed,
             )
 
+    def told(name: str, problem: AttentionProblem, exploration: Exploration) -> Exploration:
+        best = f"{units.duration(exploration.ranked[0].costs[0])} a layer" if exploration.ranked else "not predicted"
+        say(f"{device_name}, {name} of {problem.text}: {best}")
+        return exploration
+
     def prefill(problem: AttentionProblem) -> Exploration:
+        return told("prefill", problem, best_prefill(problem))
+
+    def best_prefill(problem: AttentionProblem) -> Exploration:
         able = [schedule.name for schedule in prefill_schedules(problem)]
         in_library = able == [DEFAULT_SCHEDULE]
         exploration = ranked(problem, able, asking.overhead, not in_library)
@@ -75,7 +85,8 @@ def answer_of(
         if lack or not able:
             return None
         fixed = {name: able[0].options[name].default for name in DECODE_FIXED}
-        return ranked(problem, [schedule.name for schedule in able], asking.decode_overhead, True, **fixed)
+        names = [schedule.name for schedule in able]
+        return told("decode", problem, ranked(problem, names, asking.decode_overhead, True, **fixed))
 
     lack = why_not()
     lacks = (f"decode is a lower bound: to predict it, {lack}",) if lack else ()

@@ -1,12 +1,10 @@
 """The answer of `tilesight tune` about a layer of an engine, and its file."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from ..options import set_notes
 from ..output import Failed, Output, deliver, text_color, text_width, write_file
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ def layer_file(question: "LayerQuestion", device: str) -> str:
 
 
 def deliver_layer(
-    question: "LayerQuestion", answer: "Tuning", to: Path, file: str, json: bool, csv: Path | None
+    question: "LayerQuestion", tuning: "Tuning", to: Path, file: str, json: bool, csv: Path | None
 ) -> None:
     """Print what was answered about a layer of an engine, and write its file. Args: file: below the folder `to`."""
     from triton import __version__
@@ -35,7 +33,6 @@ def deliver_layer(
     from ...tuning.engines.summary import entries, summary
 
     engine = question.engine
-    tuning = replace(answer, notes=(*set_notes(question.settings), *answer.notes))
     if not (best := entries(tuning)):
         raise Failed(f"{tuning.target}: no configuration is predicted: {_first_refusal(tuning)}")
     path = to / file

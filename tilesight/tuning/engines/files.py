@@ -8,16 +8,24 @@ from .engine import FIELDS, Configuration, Engine
 from .layer import named_values
 
 DEVICE_NAMES = {
+    "a10g": "NVIDIA_A10G",
     "a100-sxm-40gb": "NVIDIA_A100-SXM4-40GB",
     "a100-sxm-80gb": "NVIDIA_A100-SXM4-80GB",
     "a40": "NVIDIA_A40",
     "b200": "NVIDIA_B200",
+    "b300": "NVIDIA_B300_SXM6_AC",
+    "gb10": "NVIDIA_GB10",
+    "h20": "NVIDIA_H20",
     "h100-pcie": "NVIDIA_H100_PCIe",
     "h100-sxm": "NVIDIA_H100_80GB_HBM3",
     "h200": "NVIDIA_H200",
+    "l20": "NVIDIA_L20",
+    "l4": "NVIDIA_L4",
     "l40s": "NVIDIA_L40S",
+    "rtx-3090": "NVIDIA_GeForce_RTX_3090",
     "rtx-4090": "NVIDIA_GeForce_RTX_4090",
     "rtx-5090": "NVIDIA_GeForce_RTX_5090",
+    "rtx-pro-6000": "NVIDIA_RTX_PRO_6000_Blackwell_Server_Edition",
 }
 """Device of the catalogue -> what its driver calls it, with `_` for spaces: the names of the engines' own files."""
 VERSION = "triton_version"

@@ -13,7 +13,7 @@ from math import ceil, prod
 
 from ...gpu import LANES, SERIAL, Gpu
 from ...operation import Operand
-from ...priced import PricedKernel
+from ...priced import NoPrice, PricedKernel
 
 TURN_LOADS = 1.4
 """Latencies that a plane takes: its loads go side by side. Kind: fitted, `upsample_linear1d`, `upsample_bilinear2d`."""
@@ -90,7 +90,7 @@ def planes_of(operand: Operand, dims: int) -> tuple[int, tuple[int, ...]]:
 def in_order(*operands: Operand) -> None:
     """Refuse tensors whose channels lie together, or with gaps: other kernels, or copies before these, run there."""
     if not all(operand.is_contiguous for operand in operands):
-        raise ValueError("not in the order of its dimensions")
+        raise NoPrice("of tensors that are not in the order of their dimensions")
 
 
 def is_narrow(operand: Operand) -> bool:

@@ -9,7 +9,7 @@ from math import ceil
 
 from ...gpu import LANES, Gpu, part
 from ...operation import Operand, Operation
-from ...priced import PricedKernel
+from ...priced import NoPrice, PricedKernel
 from ..elementwise import iterate
 from .planes import NARROW_ADD, SECTOR_ADD_CYCLES, Walk, added_s, in_order, is_narrow, issued_in, walked
 
@@ -60,7 +60,7 @@ def _taps(operation: Operation) -> int:
     """Elements that a place is made of: four, or the nearest. Others have no price. cuDNN's are taken for torch's."""
     mode = operation.arguments.get("interpolation_mode", 0)
     if mode not in (0, 1):
-        raise ValueError("a kernel without a price")
+        raise NoPrice("by cubics")
     return 1 if mode else 4
 
 

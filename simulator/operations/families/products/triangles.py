@@ -8,7 +8,7 @@ from math import ceil, prod
 
 from ...gpu import Gpu, part
 from ...operation import Operation
-from ...priced import PricedKernel
+from ...priced import NoPrice, PricedKernel
 from ..elementwise import copied
 from .matmul import Product, multiplied
 
@@ -31,7 +31,7 @@ def triangles_solved(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     rows = triangle.shape[-1]
     batch = prod(solved.shape[:-2])
     if solved.dtype != "float32" or rows > 2 * BLOCK or (batch <= SINGLE_BATCH and rows >= BLOCK):
-        raise ValueError("solved by other kernels")
+        raise NoPrice("of such triangles, which other kernels solve,")
     columns = solved.elements // (batch * rows)
     blocks = ceil(rows / BLOCK)
     kernels = [copied(sides, solved, gpu), *(gpu.kernel("arange", (), ()) for _ in range(2))]

@@ -8,7 +8,7 @@ from math import ceil, exp, prod
 
 from ...gpu import SERIAL, Gpu, part, scratch
 from ...operation import Operation
-from ...priced import PricedKernel
+from ...priced import NoPrice, PricedKernel
 from ..elementwise import iterate
 from ..issue_slots import ADDED
 from ..movement import embedding_backward
@@ -33,12 +33,12 @@ def segment_reduce(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`segment_reduce`: where segments begin, as running sums of lengths; the walk over each.
 
     Raises:
-        LookupError: lengths are not given, but where segments begin.
+        NoPrice: lengths are not given, but where segments begin.
     """
     source, lengths = operation.inputs[:2]
     output = operation.outputs[0]
     if operation.arguments.get("axis", 0) or lengths.elements != output.shape[0]:
-        raise LookupError("segments of other kinds")
+        raise NoPrice("of segments that are given by where they begin")
     begins = scratch(lengths, 0, shape=(lengths.elements + 1,))
     waves = max(output.elements / (gpu.device.max_warps_per_sm * WARP * gpu.sms), 1.0)
     values = source.shape[0] / max(lengths.elements, 1)

@@ -24,7 +24,7 @@ def ranked(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`kthvalue` and `median` along a dimension; rows that L1 keeps come from there after the first pass."""
     source, outputs = operation.inputs[0], operation.outputs
     axis = int(operation.arguments.get("dim", -1)) if len(outputs) > 1 and source.shape else 0
-    row = source.shape[axis] if len(outputs) > 1 else source.elements
+    row = source.shape[axis] if len(outputs) > 1 and source.shape else source.elements
     rows = source.elements // max(row, 1)
     kernels, source = contiguous(source, 0, gpu)
     device = gpu.device

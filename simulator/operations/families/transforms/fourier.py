@@ -15,7 +15,7 @@ from math import ceil, isqrt, log2
 
 from ...gpu import SERIAL, Gpu, scratch
 from ...operation import Operand, Operation
-from ...priced import PricedKernel
+from ...priced import NoPrice, PricedKernel
 from ..elementwise import copied, iterate
 from ..vectors.numbers import REAL
 
@@ -69,10 +69,10 @@ class Lines:
 
     @property
     def instructions(self) -> float:
-        """Of a point. Raises: ValueError: a factor has no kernel of its own."""
+        """Of a point. Raises: NoPrice: a factor has no kernel of its own."""
         power, odd = _factors(self.points)
         if odd and max(odd) > LARGEST_FACTOR:
-            raise ValueError("a large prime factor")
+            raise NoPrice("of lines with a large prime factor")
         return POINT_BITS * (power + self.split) + POINT_FACTOR * sum(odd)
 
 
@@ -139,16 +139,16 @@ def _real(source: Operand, output: Operand, size: int, item_bytes: int, gpu: Gpu
 
 
 def _complex(reads: tuple[Operand, ...], writes: tuple[Operand, ...], lines: Lines, gpu: Gpu) -> list[PricedKernel]:
-    """The kernels of complex lines. Raises: ValueError: lines of a length that has none."""
+    """The kernels of complex lines. Raises: NoPrice: lines of a length that has none."""
     if lines.points <= LONGEST:
         return [_kernel("fft", reads, writes, lines, gpu)]
     if lines.points > LONGEST_OF_TWO:
-        raise ValueError("lines of more than two kernels")
+        raise NoPrice(f"of lines of more than {LONGEST_OF_TWO} points")
     first = next(size for size in range(isqrt(lines.points), 0, -1) if lines.points % size == 0)
     sizes = (first, lines.points // first)
     parts = [replace(lines, count=lines.count * lines.points // size, points=size) for size in sizes]
     if parts[-1].points > LONGEST:
-        raise ValueError("a large prime factor")
+        raise NoPrice("of lines with a large prime factor")
     fraction = 2.0 / (1.0 + 1.0 / gpu.device.hbm_part_line_fraction)
     return [
         _kernel("fft_factor", reads if part is parts[0] else writes, writes, part, gpu, hbm_fraction=fraction)

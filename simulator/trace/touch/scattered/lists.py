@@ -147,6 +147,7 @@ def _use(key: UseKey, sectors: UseSectors, sizes: Iteration, cta_class: CtaClass
         kind=key.kind,
         path=key.path,
         integers=key.integers,
+        passing=key.passing,
         runs=(),
         base=np.zeros(ctas, dtype=np.int64),
         strides=(0,) * len(sizes),

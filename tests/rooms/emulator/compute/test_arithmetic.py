@@ -143,7 +143,7 @@ def test_the_lowest_bits_are_extended(value: int, width: int) -> None:
     assert (number(unsigned), signed(number(result))) == (low, signed(low, width))
 
 
-@pytest.mark.parametrize("opcode", ["HFMA2", "LDG.E.128", "HGMMA.64x64x16.F32", "MUFU.EX2"])
+@pytest.mark.parametrize("opcode", ["HFMA2", "LDG.E.128", "HGMMA.64x64x16.F32", "MUFU.RCP64H"])
 def test_what_works_on_data_has_no_known_result(opcode: str) -> None:
     """A branch on data would be followed as if its data were known."""
     operation = find_operation(opcode)

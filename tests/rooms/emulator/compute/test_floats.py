@@ -1,6 +1,7 @@
 """Floats of whole numbers, against numpy's own."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tilesight.simulator.emulator.compute import floats
@@ -49,6 +50,18 @@ def test_floats_are_compared_and_chosen(a: float, b: float, smaller: bool) -> No
         True,
     )
     assert as_float(chosen) == (min if smaller else max)(np.float32(a), np.float32(b))
+
+
+@pytest.mark.parametrize(
+    ("function", "value", "exact"),
+    [("EX2", 3.5, 2.0**3.5), ("LG2", 10.0, np.log2(10.0)), ("RCP", 3.0, 1 / 3), ("RSQ", 3.0, 3.0**-0.5)]
+    + [("SQRT", 3.0, 3.0**0.5), ("SIN", 0.1, np.sin(0.2 * np.pi)), ("COS", 0.1, np.cos(0.2 * np.pi))]
+    + [("TANH", 0.7, np.tanh(0.7))],
+)
+def test_functions_of_one_number_are_known(function: str, value: float, exact: float) -> None:
+    """What a library's function branches on in a second round follows from the first."""
+    (result,), _ = floats.of_one((function,), [bits(value)])
+    assert as_float(result) == np.float32(exact) or abs(as_float(result) - exact) < 1e-6
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))

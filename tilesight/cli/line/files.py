@@ -13,8 +13,8 @@ from typing import Any
 
 import typer
 
-from ..simulator.display.files import beside
-from .output import BadInput
+from ...simulator.display.files import beside
+from ..output import BadInput
 
 READ = "tilesight.read"
 """What the command line says is read: option and text -> files that it may name."""

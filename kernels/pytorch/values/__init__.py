@@ -1,0 +1,1 @@
+"""Values that a step knows without a GPU."""
