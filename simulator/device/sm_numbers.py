@@ -53,6 +53,9 @@ class SmNumbers:
     shfl_smem_passes: float = number(1, 10, part=CODE, doc="how often SHFL passes shared memory beside wgmma")
     ldgsts_smem_turn_fraction: float = number(0, 1, part=CODE, doc="LDGSTS's turn at L1, over the lines it writes")
     uniform_interval_cycles: float = number(0, 100, part=CODE, doc="between two instructions of the uniform datapath")
+    imad_wide_pair_cycles: int = number(
+        0, 100, whole=True, part=CODE, doc="that IMAD.WIDE holds its warp for a register pair that it adds"
+    )
     bsync_cycles: int = number(0, 1000, whole=True, part=CODE, doc="from the end of a divergent branch to what follows")
     membar_gpu_cycles: int = number(0, 1e5, whole=True, part=CODE, doc="MEMBAR for all SMs, behind a store: at least")
     atomic_extra_cycles: float = number(0, 1e4, part=CODE, doc="what an atomic gives back, beyond an L2 hit")

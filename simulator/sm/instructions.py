@@ -19,7 +19,7 @@ from ..sass.decode import Instruction
 from ..sass.flow import FLOWS_KEPT, Flow
 from ..sass.matrix import MatmulShape, matmul_shape_of, tensor_cycles
 from ..sass.opcodes import Rule, find_rule, interval_cycles, rules, thread_bytes
-from ..sass.operands import Name, integer_of
+from ..sass.operands import Name, Register, integer_of
 
 PIPES = {
     "fma": sm.FMA,
@@ -94,6 +94,8 @@ def lower_code(
             stall_cycles = max(stall_cycles, sm_numbers.bsync_cycles)
         if instruction.family == "MEMBAR" and WIDE & set(instruction.modifiers):
             stall_cycles = max(stall_cycles, sm_numbers.membar_gpu_cycles)
+        if instruction.opcode.startswith("IMAD.WIDE") and _adds_pair(instruction):
+            stall_cycles += sm_numbers.imad_wide_pair_cycles
         lowered.append(
             _describe(instruction, rule, sm_numbers)._replace(
                 stall_cycles=stall_cycles,
@@ -103,6 +105,12 @@ def lower_code(
             )
         )
     return lowered, unknown
+
+
+def _adds_pair(instruction: Instruction) -> bool:
+    """Whether an IMAD.WIDE adds what is in two registers."""
+    added = instruction.operands[-1]
+    return isinstance(added, Register) and added.is_whole
 
 
 def _describe(instruction: Instruction, rule: Rule | None, numbers: SmNumbers) -> SmInstruction:
