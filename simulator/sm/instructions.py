@@ -20,6 +20,7 @@ from ..sass.flow import FLOWS_KEPT, Flow
 from ..sass.matrix import MatmulShape, matmul_shape_of, tensor_cycles
 from ..sass.opcodes import Rule, find_rule, interval_cycles, rules, thread_bytes
 from ..sass.operands import Name, Register, integer_of
+from ..sass.registers import result_operands
 
 PIPES = {
     "fma": sm.FMA,
@@ -108,9 +109,9 @@ def lower_code(
 
 
 def _adds_pair(instruction: Instruction) -> bool:
-    """Whether an IMAD.WIDE adds what is in two registers."""
-    added = instruction.operands[-1]
-    return isinstance(added, Register) and added.is_whole
+    """Whether an IMAD.WIDE multiplies two registers and adds two more: it reads four."""
+    sources = instruction.operands[result_operands(instruction) :]
+    return all(isinstance(source, Register) and source.number is not None for source in sources[:3])
 
 
 def _describe(instruction: Instruction, rule: Rule | None, numbers: SmNumbers) -> SmInstruction:
