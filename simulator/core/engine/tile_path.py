@@ -128,10 +128,12 @@ def _access_at(
     if width < tensor.row_bytes:
         if rows > 1 or one_of_several:
             pieces = max(1.0, min(rows, high) * min(1.0, tensor.row_bytes / rates.hbm_place_bytes))
-        cost += rates.hbm_piece_write_bytes / width
-        if width < LINE_BYTES:
+        # CTAs beside each other come at the same time.
+        beside = max(width, tile.beside)
+        cost += rates.hbm_piece_write_bytes / beside
+        if beside < LINE_BYTES:
             read_cost += rates.hbm_part_line_cost
-        elif width < 2 * LINE_BYTES:
+        elif beside < 2 * LINE_BYTES:
             read_cost += rates.hbm_single_line_cost
         if one_of_several:
             # Nobody else reads or writes beside it while it is in L2.
