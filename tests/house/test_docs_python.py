@@ -43,6 +43,7 @@ def test_another_output_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     """The check above fails where a page shows something else."""
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/python.md").write_text("# From Python\n```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", "utf-8")
+    shown = "# From Python\n```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n"
+    (tmp_path / "docs/python.md").write_text(shown, "utf-8")
     with pytest.raises(AssertionError):
         test_shown_programs_print_what_is_shown("docs/python.md", capsys)
