@@ -84,16 +84,16 @@ def costed_launch(launch: Launch, device: Device, cost: str = "compiled", uncomp
         DoesNotFit: a CTA needs more than an SM has.
     """
     residency = residency_of(launch, device)
-    found = costs_of(launch, residency, device, cost)
+    costs = costs_of(launch, residency, device, cost)
     exact = tally(launch.program)
     return CostedLaunch(
         launch=launch,
         residency=residency,
-        costs=found.steps,
-        origin=f"tiles: {uncompiled}" if uncompiled else found.origin,
+        costs=costs.steps,
+        origin=f"tiles: {uncompiled}" if uncompiled else costs.origin,
         tally=exact,
-        clocks=clocks_of(launch, found.steps, exact.executions, device),
-        classes=found.classes,
+        clocks=clocks_of(launch, costs.steps, exact.executions, device),
+        classes=costs.classes,
     )
 
 

@@ -68,8 +68,8 @@ def _digits(gain: float) -> int:
 def cause_text(launch: LaunchPrediction, cause: str) -> str:
     """A cause in words; of the pipe of L1 and shared memory with what accesses to global memory take of it."""
     share = launch.global_smem_fraction
-    told = cause == "smem" and share >= LEAST_SHARE
-    return f"{RESOURCES[cause]}; {percent(share)} of it for global memory" if told else RESOURCES[cause]
+    is_shared = cause == "smem" and share >= LEAST_SHARE
+    return f"{RESOURCES[cause]}; {percent(share)} of it for global memory" if is_shared else RESOURCES[cause]
 
 
 def binding_advice(launch: LaunchPrediction, pipelined: bool = False) -> Advice:

@@ -38,12 +38,12 @@ def half_the_matmuls(monkeypatch: pytest.MonkeyPatch) -> None:
     costs_of = choose.costs_of
 
     def wrong(*given: object) -> choose.LaunchCosts:
-        found = costs_of(*given)  # type: ignore[arg-type]
+        costs = costs_of(*given)  # type: ignore[arg-type]
         nothing = {
             name: replace(cost, pipe_cycles=tuple(cycles / 16 for cycles in cost.pipe_cycles), critical_path_cycles=1.0)
-            for name, cost in found.steps.items()
+            for name, cost in costs.steps.items()
         }
-        return replace(found, steps=nothing)
+        return replace(costs, steps=nothing)
 
     monkeypatch.setattr("tilesight.simulator.simulate_launches.costs_of", wrong)
 

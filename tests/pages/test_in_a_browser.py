@@ -155,10 +155,10 @@ def test_marks_tell_what_they_are_when_pointed_at(page: Page) -> None:
     for scroll, x, y, text in places[:3]:
         page.value(f"window.scrollTo(0, {scroll})")
         page.point_at(x, y)
-        told = 'document.getElementById("tip")'
-        assert page.value(f"[{told}.style.display, {told}.textContent]") == ["block", text]
+        tip = 'document.getElementById("tip")'
+        assert page.value(f"[{tip}.style.display, {tip}.textContent]") == ["block", text]
         page.point_at(1, 1)
-        assert page.value(f"{told}.style.display") == "none"
+        assert page.value(f"{tip}.style.display") == "none"
 
 
 def test_tables_sort_by_what_is_clicked(page: Page) -> None:

@@ -78,16 +78,16 @@ class Page:
         text = self._loop.run_until_complete(asyncio.wait_for(self._read(), HANG_S))
         assert text is not None, "the browser has left"
         message: dict[str, Any] = json.loads(text)
-        told = message.get("params", {})
+        parameters = message.get("params", {})
         match message.get("method"):
             case "Runtime.exceptionThrown":
-                self.said.append(str(told["exceptionDetails"]))
-            case "Runtime.consoleAPICalled" if told["type"] in ("error", "warning", "assert"):
-                self.said.append(str(told["args"]))
-            case "Log.entryAdded" if told["entry"]["level"] in ("error", "warning"):
-                self.said.append(str(told["entry"]))
+                self.said.append(str(parameters["exceptionDetails"]))
+            case "Runtime.consoleAPICalled" if parameters["type"] in ("error", "warning", "assert"):
+                self.said.append(str(parameters["args"]))
+            case "Log.entryAdded" if parameters["entry"]["level"] in ("error", "warning"):
+                self.said.append(str(parameters["entry"]))
             case "Network.requestWillBeSent":
-                self.asked.append(told["request"]["url"])
+                self.asked.append(parameters["request"]["url"])
             case "Page.loadEventFired":
                 self._loaded = True
         return message

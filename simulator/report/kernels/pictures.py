@@ -87,14 +87,14 @@ def draw_memory(ax: Any, tips: Tips, row: KernelRow) -> None:
     for way in ways:
         x, low = LEFT if way.up else RIGHT, bottoms[way.gap + 1] + heights[way.gap + 1] + 0.1
         high = low + GAP - 0.2
-        ax.add_patch(_arrow(x, low, high, way, _told(tips, way)))
+        ax.add_patch(_arrow(x, low, high, way, _mark_of(tips, way)))
         middle = (low + high) / 2
         ax.text(x + 0.65, middle + 0.3, units.traffic(way.moved_bytes), va="center", fontweight="bold")
         ax.text(x + 2.4, middle + 0.3, f"{percent(way.peak_fraction)} of peak", va="center", fontsize=9, color=MUTED)
         ax.text(x + 0.65, middle - 0.35, way.label, va="center", fontsize=9)
     if across:
         middle, half = bottoms[2] + ACROSS / 2 + 0.1, 0.06 + 0.2 * min(1.0, across.peak_fraction)
-        bar = Rectangle((0.3, middle - half), 1.8, 2 * half, fc=ACCENT, ec="none", gid=_told(tips, across))
+        bar = Rectangle((0.3, middle - half), 1.8, 2 * half, fc=ACCENT, ec="none", gid=_mark_of(tips, across))
         ax.add_patch(bar)
         text = f"{across.label}: {units.traffic(across.moved_bytes)}, {percent(across.peak_fraction)} of peak"
         ax.text(9.7, middle, text, va="center", ha="right", fontsize=9)
@@ -104,7 +104,7 @@ def draw_memory(ax: Any, tips: Tips, row: KernelRow) -> None:
     ax.set_title("What moves between the memories")
 
 
-def _told(tips: Tips, way: Way) -> str:
+def _mark_of(tips: Tips, way: Way) -> str:
     """The name of a way's mark, which tells its figures."""
     gid = way.label.replace(" ", "-").replace(",", "")
     figures = {"bytes": units.traffic(way.moved_bytes), "of the peak": percent(way.peak_fraction)}
@@ -140,14 +140,14 @@ def ways_of(launch: LaunchPrediction, ceiling: Ceiling) -> list[Way]:
             ("through L1", True, traffic.smem_fill_bytes + traffic.l1_hit_bytes),
             ("past L1", False, traffic.l2_write_bytes),
         )
-    found = [(label, 0, up, moved, ceiling.smem_bytes_per_s) for label, up, moved in inner]
-    found += [
+    moved_by_way = [(label, 0, up, moved, ceiling.smem_bytes_per_s) for label, up, moved in inner]
+    moved_by_way += [
         ("read from L2", 1, True, traffic.l2_read_bytes, ceiling.l2_bytes_per_s),
         ("written to L2", 1, False, traffic.l2_write_bytes, ceiling.l2_bytes_per_s),
         ("read from HBM", 2, True, traffic.hbm_read_bytes, ceiling.hbm_bytes_per_s),
         ("written to HBM", 2, False, traffic.hbm_write_bytes, ceiling.hbm_bytes_per_s),
     ]
-    return [_way(*one, time_s=traffic.time_s) for one in found]
+    return [_way(*figures, time_s=traffic.time_s) for figures in moved_by_way]
 
 
 def fabric_of(launch: LaunchPrediction, ceiling: Ceiling) -> Way | None:
@@ -205,8 +205,10 @@ def draw_roofline(ax: Any, tips: Tips, row: KernelRow, before: KernelRow | None 
     if before:
         ax.annotate("", (intensity, rate), was, arrowprops={"arrowstyle": "->", "color": INK, "lw": 1.4}, zorder=5)
         ax.scatter([was[0]], [was[1]], s=50, color=MUTED, edgecolors=PAPER, zorder=3, gid="before")
-        told = {"rate": units.rate(was[1]), "operations per byte": f"{was[0]:,.0f}"}
-        tips["before"] = [tip_text("before", told | {"time over the roofline's": times(before.roofline_multiple)})]
+        figures_before = {"rate": units.rate(was[1]), "operations per byte": f"{was[0]:,.0f}"}
+        tips["before"] = [
+            tip_text("before", figures_before | {"time over the roofline's": times(before.roofline_multiple)})
+        ]
     title = "Roofline, before to after" if before else "Roofline"
     ax.set_title(f"{title}; hollow: if HBM moved only what it must")
 

@@ -26,8 +26,8 @@ def without_code(launch: Launch) -> Launch:
 
 def costs_on(launch: Launch, device: Device, kind: str) -> tuple[dict[str, StepCost], str]:
     """Costs of a launch's steps, of operands of two bytes, and where they come from."""
-    found = costs_of(launch, residency_of(launch, device), device, kind)
-    return found.steps, found.origin
+    costs = costs_of(launch, residency_of(launch, device), device, kind)
+    return costs.steps, costs.origin
 
 
 def test_code_at_hand_gives_the_cost() -> None:
