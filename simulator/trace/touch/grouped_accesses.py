@@ -39,7 +39,7 @@ def group_accesses(cta_class: CtaClass) -> tuple[dict[UseKey, Accesses], dict[in
                 counts[access.place][1] += len(np.unique(touched.addresses // SECTOR_BYTES))
         storage = cta_class.subject.memory.number_of(int(access.addresses[access.active].flat[0]))
         key = key_of(instruction, (position.region, position.piece), cta_class.phases, access.place, storage)
-        parts = _by_warp(access, path == "atomic", COMPARE in instruction.modifiers) if path in BY_WARP else (touched,)
+        parts = by_warp(access, path == "atomic", COMPARE in instruction.modifiers) if path in BY_WARP else (touched,)
         grouped[key][position.iteration].append(
             IterationAccess(access.place, position, parts, sectors, access.anchor, access.box)
         )
@@ -77,7 +77,7 @@ def _touched(access: CtaAccess) -> Touched:
     return Touched(access.addresses[access.active], access.size_bytes)
 
 
-def _by_warp(access: CtaAccess, in_passes: bool, compared: bool) -> tuple[Touched, ...]:
+def by_warp(access: CtaAccess, in_passes: bool, compared: bool) -> tuple[Touched, ...]:
     """Bytes that each warp touches, without warps that are masked.
 
     Args:
