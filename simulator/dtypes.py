@@ -46,7 +46,7 @@ OPERANDS = tuple(dtype.name for dtype in _EVERY if dtype.result)
 """Names of those that the problems of schedules are computed with."""
 TORCH_NAMES: Mapping[str, str] = MappingProxyType({
     "float64": "fp64", "double": "fp64", "float32": "fp32", "float": "fp32", "float16": "fp16", "half": "fp16",
-    "bfloat16": "bf16", "float8_e4m3fn": "fp8", "int8": "i8",
+    "bfloat16": "bf16", "float8_e4m3fn": "fp8", "int8": "i8", "int32": "i32",
 })  # fmt: skip
 """What torch calls them, with and without `torch.` before it."""
 

@@ -15,7 +15,7 @@ from .device.device import Device, found_device
 from .jobs.stopping import Tell
 from .launch.program import Launch, Resources
 from .outlines import Followed, follow
-from .prediction.notes import tile_notes
+from .prediction.notes import mask_notes, tile_notes, warm_notes
 from .prediction.prediction import Prediction
 from .prediction.timeline import Timeline, timeline_of, work_of_ctas
 from .problems.problem import EXAMPLE, Problem
@@ -260,6 +260,8 @@ def _simulated(
             *([resolved.shrunk] if resolved.shrunk else ()),
             *simulated.cost_notes,
             *tile_notes(followed.launches, device, resolved.problem),
+            *mask_notes(launches, resolved.problem),
+            *warm_notes(settings["l2"], launches),
             *simulated.l2_notes,
             *followed.notes,
         ),

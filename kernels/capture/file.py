@@ -61,11 +61,6 @@ class Asked:
     interpreter: Interpreter | None = None
 
 
-def capture_function(target: str, device: str, settings: Sequence[str], timeout_s: float) -> RecordedFunction:
-    """Record what a function without arguments launches: the one answer of `capture_calls`."""
-    return capture_calls(target, Asked(device=device, settings=settings, timeout_s=timeout_s))[0]
-
-
 def capture_calls(target: str, asked: Asked) -> tuple[RecordedFunction, ...]:
     """Record what a function launches; what it prints reaches stderr once it has ended.
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from math import prod
+from operator import index
 from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
@@ -37,6 +38,10 @@ from .target_answers import answered_for
 FOR_THE_COMPILER = frozenset(CUDAOptions.__dataclass_fields__)
 """Keywords that Triton's compiler takes, though a kernel has parameters of the same names (num_warps)."""
 NO_SPACE = Space()
+ON_CPU = (
+    'a kernel is passed CPU tensors of floats, which Triton refuses on a GPU ("cannot be accessed from Triton"): '
+    'make them with device="cuda"; only whole numbers on the CPU give values'
+)
 NUMBERS = "kernel {}: its grid is given as numbers, and does not follow other constants; grid=lambda meta: ... would"
 """Why a configuration is not predicted: with as many CTAs as ever it might do less than the launch has to."""
 
@@ -151,10 +156,23 @@ class Recorder:
         def run(tuner: Any, *args: Any, **kwargs: Any) -> None:
             tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
             try:
+                name = innermost(tuner).__name__
+                if unknown := [key for key in tuner.keys if key not in tuner.arg_names]:
+                    ignored = (
+                        f"kernel {name}: key of @triton.autotune names {', '.join(unknown)}, which it has no argument"
+                    )
+                    self.launches.notes[f"{ignored} of: Triton tunes as if it was not there"] = None
+                twice = {*tuner.nargs, *kwargs}.intersection(*(config.all_kwargs() for config in tuner.configs[:1]))
+                if twice:
+                    self._refused = (
+                        f"kernel {name}: {', '.join(sorted(twice))} is passed, and set by @triton.autotune as well: "
+                        "Triton takes it from one place (conflicting meta-parameters); leave it out of the call"
+                    )
+                    tuner.fn.run(*args, **{**tuner.configs[0].all_kwargs(), **kwargs})
+                    return
                 # What prunes may yield its configurations.
                 authors = list(tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs)
                 if not authors:
-                    name = innermost(tuner).__name__
                     self.launches.notes[f"kernel {name}: its early_config_prune leaves no configuration"] = None
                 configs = authors
                 if values := self._values(innermost(tuner)):
@@ -166,7 +184,7 @@ class Recorder:
                 given = {**tuner.nargs, **kwargs}
                 self._launch_all(tuned, configs, given, lambda options: tuner.fn.run(*args, **{**kwargs, **options}))
             finally:
-                tuner.nargs = None
+                tuner.nargs, self._refused = None, None
 
         return run
 
@@ -229,7 +247,7 @@ class Recorder:
                 tensors[name] = self._tensor(value, tuple(value.shape), tuple(value.stride()))
             else:
                 arguments[name] = value
-        axes = _grid(grid, given)
+        axes, wrong = _grid(function.__name__, grid, given)
         return Capture(
             function=function,
             grid=axes,
@@ -242,11 +260,13 @@ class Recorder:
             ),
             tuned=self._tuned,
             configuration=self._configuration,
-            refused=self._refused or _beyond(function.__name__, axes),
+            refused=self._refused or wrong or _beyond(function.__name__, axes),
         )
 
     def _described(self, tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> RecordedTensor:
         known = self.mode.known if self.mode else None
+        if known and not known.is_on_gpu(tensor) and tensor.dtype not in WHOLE:
+            self.launches.notes[ON_CPU] = None
         has_values = known.has_values_for_kernels(tensor) if known else not tensor.is_meta
         return RecordedTensor(
             storage=self.storages.number(tensor),
@@ -290,11 +310,17 @@ def _is_descriptor(value: Any) -> bool:
     return isinstance(getattr(value, "base", None), torch.Tensor) and hasattr(value, "block_shape")
 
 
-def _grid(grid: Any, given: Mapping[str, Any]) -> tuple[int, int, int]:
+def _grid(name: str, grid: Any, given: Mapping[str, Any]) -> tuple[tuple[int, int, int], str | None]:
+    """CTAs along each axis, and why Triton's launcher takes no such grid; None: it does."""
     axes = grid(dict(given)) if callable(grid) else grid
-    axes = (axes,) if isinstance(axes, int) else tuple(int(axis) for axis in axes)
-    x, y, z = (*axes, 1, 1, 1)[:3]
-    return x, y, z
+    if not hasattr(axes, "__len__"):
+        return (1, 1, 1), f"kernel {name}: grid {axes!r}: Triton takes a tuple: ({axes!r},)"
+    for axis in axes[:3]:
+        if not hasattr(axis, "__index__"):
+            cure = "triton.cdiv(n, BLOCK), or n // BLOCK in place of n / BLOCK"
+            return (1, 1, 1), f"kernel {name}: grid {tuple(axes)!r}: {axis!r} is no whole number: {cure}"
+    x, y, z = (*map(index, axes), 1, 1, 1)[:3]
+    return (x, y, z), None
 
 
 def _beyond(name: str, grid: tuple[int, int, int]) -> str | None:

@@ -10,9 +10,13 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+from triton.runtime.jit import KernelInterface
+
 from ...simulator.names import unknown
 from .recording import needs_arguments
 
+WITHOUT_GRID = ("Cannot call @triton.jit'd outside", "'Autotuner' object is not callable")
+"""What Triton and Python say of a kernel that is called as a function."""
 NONE: Mapping[str, Any] = MappingProxyType({})
 """No arguments."""
 
@@ -80,8 +84,11 @@ def _function(module: ModuleType, name: str, file: str, arguments: Mapping[str, 
             known
             for known, value in vars(module).items()
             if inspect.isfunction(value) and value.__module__ == module.__name__
+            if arguments or not needs_arguments(value)
         ]
         raise Unusable(f"{file}: function {unknown(name, functions, where='the file')}")
+    if isinstance(function, KernelInterface):
+        raise Unusable(f"{file}: {name} is a kernel: name a function that launches it: def run(): {name}[grid](...)")
     if not callable(function):
         raise Unusable(f"{file}: {name} is no function: name one that launches kernels")
     parameters = inspect.signature(function).parameters
@@ -92,6 +99,11 @@ def _function(module: ModuleType, name: str, file: str, arguments: Mapping[str, 
         other = "tune --shapes gives them, or name a function that takes none" if not arguments else "give these too"
         raise Unusable(f"{file}: {name} needs arguments ({needed}): {other}")
     return function
+
+
+def lacks_grid(error: BaseException) -> bool:
+    """Whether it was raised as a kernel is called without the grid of a launch."""
+    return any(words in str(error) for words in WITHOUT_GRID)
 
 
 def raised_by(error: BaseException, path: Path, said: str = "") -> str:
@@ -106,4 +118,8 @@ def raised_by(error: BaseException, path: Path, said: str = "") -> str:
         text = "" if error.code is None else text
         said = f": {said}" if said and said != text else ""
         return f"the code ended itself: SystemExit{f': {text}' if text else ''}{where}{said}"
+    if lacks_grid(error):
+        return (
+            f"a kernel is called without a grid{where}: kernel[grid](...) launches it ({type(error).__name__}: {text})"
+        )
     return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"

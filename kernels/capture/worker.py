@@ -19,7 +19,7 @@ from ..configurations.space import space_of
 from .lowering import lower_or_refuse
 from .recorded import Recording
 from .recording import capture
-from .user_function import Unusable, located, raised_by, shown_arguments, user_function
+from .user_function import Unusable, lacks_grid, located, raised_by, shown_arguments, user_function
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     except Unusable as error:
         return {"unusable": str(error)}
     except (Exception, SystemExit) as error:
-        return {"raised": "; ".join([raised_by(error, path, heard.last), *notes])}
+        return {"unusable" if lacks_grid(error) else "raised": "; ".join([raised_by(error, path, heard.last), *notes])}
     if unread := space_of(job["space"]).unread(kernels):
         return {"unusable": unread}
     return {"recorded": recorded, "values": values}

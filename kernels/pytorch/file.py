@@ -77,7 +77,7 @@ def record_step(
         device: that is spoken of; device_text: its name, or path of its file; settings: what-ifs of it, `key=value`.
         mode: `auto`: `torch.compile` is honoured; `eager`: it is not; `compiled`: the whole function is compiled;
             `max-autotune`: and choices are tried.
-        train: with gradients, and the backward pass of what the function returns.
+        train: with the backward pass of what the function returns.
         options: `indices`: `uniform` gives random values below the indexed size to index tensors without values;
             `timeout_s`: what it may take [s].
         times: predicts Triton kernels that torch's compiler would time to choose among; None: it chooses without.
@@ -129,22 +129,18 @@ def _file_of(target: str | WrittenStep) -> Iterator[tuple[str, str, list[str]]]:
 
 def _recorded_anew(job: Mapping[str, Any], limit_s: float, times: Times | None, key: str) -> Recorded:
     """Have a process record a step; it is kept under its key if it ran to its end, and nobody was asked in vain."""
-    process = Answerer(WORKER, "user's code", (), triton_cache() | QUIET | dict(os.environ))
+    noun = "user's code" if job["mode"] == "eager" else "user's code, or torch's compiler at work on it,"
+    process = Answerer(WORKER, noun, (), triton_cache() | QUIET | dict(os.environ))
     replies: list[dict[str, Any]] = []
-    compiled = ""
 
     def reply(question: Mapping[str, Any]) -> dict[str, Any]:
-        nonlocal compiled
-        if "compiling" in question:
-            compiled = " (torch's compiler is at work: --time-limit gives it longer)"
-            return {}
         replies.append(reply_to(question, times))
         return replies[-1]
 
     try:
         answer = process.ask(job, limit_s, reply)
     except Died as death:
-        raise UserCodeFailed(f"{job['file']}:{job['function']}: {death}{compiled}") from None
+        raise UserCodeFailed(f"{job['file']}:{job['function']}: {death}") from None
     finally:
         sys.stderr.write(process.said)
         process.stop()

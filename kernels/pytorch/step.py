@@ -210,7 +210,6 @@ def recording(
     *,
     compiler: Mapping[str, Any] | None = None,
     times: Times | None = None,
-    compiling: Callable[[], object] = lambda: None,
 ) -> Iterator[Session]:
     """Have torch speak of a device, and record what is run on it.
 
@@ -219,7 +218,7 @@ def recording(
             function is compiled), `max-autotune` (so that choices are tried); train: with the backward pass of what it
             returns.
         compiler: what `torch.compile` is given in mode `compiled`; times: predicts Triton kernels that are tried,
-            None: they are not; compiling: called before torch's compiler is at work.
+            None: they are not.
 
     Yields:
         What runs a step.
@@ -238,7 +237,6 @@ def recording(
             nonlocal hooked
             if not hooked:
                 hooked = True
-                compiling()
                 stack.callback(torch._dynamo.reset)  # code that it has compiled here speaks of the device
                 hook_all()
                 launches.hook_inductor(stack)

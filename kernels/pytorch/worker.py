@@ -25,8 +25,6 @@ from .kept.opened import Opened
 from .recorder import DependsOnData
 from .step import Session, recording
 
-COMPILING = "compiling"
-"""Key of the question that says that torch's compiler is at work from now on."""
 INPUTS = "inputs"
 """Name of the function of a user's file that makes what its step is given."""
 
@@ -37,8 +35,7 @@ def answer(job: dict[str, Any], ask: Ask) -> dict[str, Any]:
     Args:
         job: file, function, device, settings (what-ifs of it, `key=value`), mode, train, indices; asked_ns: when that
             was [ns]; aside: folders whose files do not count among what the step is made of.
-        ask: told `calls` and their `values`, as below, it tells `times_s` of these: None where nobody knows; told that
-            torch's compiler is at work, nothing.
+        ask: told `calls` and their `values`, as below, it tells `times_s` of these: None where nobody knows.
 
     Returns:
         step: `RecordedStep` in plain values; calls: launches as `call.to_plain` has them, beside `values` that they
@@ -54,11 +51,7 @@ def answer(job: dict[str, Any], ask: Ask) -> dict[str, Any]:
     except Unusable as error:
         return {"unusable": str(error)}
     made = answered(
-        lambda: recording(
-            *(device, job["mode"], job["train"], job["indices"]),
-            times=times_of(device, ask),
-            compiling=lambda: ask({COMPILING: True}),
-        ),
+        lambda: recording(device, job["mode"], job["train"], job["indices"], times=times_of(device, ask)),
         lambda session: _run(session, path, job["function"]),
         device,
         path,

@@ -136,14 +136,14 @@ class Case:
         """How many times as fast it is with a change. Raises: ValueError, DoesNotFit: that cannot be simulated."""
         return self.alone_s / self._simulated_s(change)
 
-    def bound(self, removed: float, without: str = "") -> float:
+    def bound(self, removed: float, without: tuple[str, ...] = ()) -> float:
         """How many times as fast it is at most without a share of its time: what keeps resources busy stays.
 
         Args:
-            without: a resource that is less busy then.
+            without: resources that are less busy then.
         """
         causes = self.prediction.causes
-        resources = [share for name, share in causes.items() if name not in (TAIL, LAUNCH, WAIT, without)]
+        resources = [share for name, share in causes.items() if name not in (TAIL, LAUNCH, WAIT, *without)]
         busiest = max(resources, default=0.0) + causes[LAUNCH]
         return 1.0 / max(1.0 - removed, min(1.0, busiest), 1e-3)
 

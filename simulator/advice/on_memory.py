@@ -16,7 +16,7 @@ from ..limits import SECTOR_BYTES
 from ..prediction.compulsory import stored_bytes
 from ..prediction.what_helps import Advice
 from ..sass.memory_instructions import ATOMICS, GLOBAL_LOADS
-from ..sm.what_if.changed_code import coalesced
+from ..sm.what_if.changed_code import coalesced, is_in_l1
 from ..sm.what_if.changed_costs import LaunchChange
 from .accesses import Access, thread_share, useful_share, worst
 from .case import Case, Change
@@ -86,7 +86,7 @@ def read_again(case: Case) -> Advice | None:
         f"fewer reads of the same data: {units.traffic(traffic.hbm_read_bytes)} come from HBM, of tensors of"
         f" {units.traffic(once)}; {_passes(case) or BY_SIDE}"
     )
-    return Advice(cause="read again", text=text, gain=case.bound(saved, without="hbm"))
+    return Advice(cause="read again", text=text, gain=case.bound(saved, without=("hbm", "fabric")))
 
 
 def _passes(case: Case) -> str:
@@ -106,8 +106,11 @@ def _passes(case: Case) -> str:
 def uncoalesced(case: Case) -> Advice | None:
     """Warps that touch more sectors than they use."""
     accesses = case.accesses
-    # Few bytes may be many lines: such an access is looked at whatever its share of all bytes.
-    where = worst(accesses) if useful_share(accesses) < WASTED else worst(accesses, SCATTERED)
+    where = worst(accesses)
+    if useful_share(accesses) >= WASTED:
+        # Few bytes may be many lines. Where L1 serves the rest of a sector later, neighbours would come from L2 anew.
+        seen = case.code.followed[0] if case.code else None
+        where = worst([access for access in accesses if seen and not is_in_l1(seen, access.place)], SCATTERED)
     if where is None or thread_share(accesses) < IDLE:
         return None
     used = SECTOR_BYTES * where.useful_bytes / where.touched_bytes

@@ -18,7 +18,7 @@ RESOURCES = {
     "fma": "FP32 and integer arithmetic",
     "issue": "instruction issue",
     "smem": "L1 and shared memory, one pipe",
-    "l2": "bandwidth between L2 and the SMs",
+    "l2": "bandwidth from L2 to the SMs",
     "fabric": "link between the L2 partitions",
     "hbm": "HBM bandwidth",
     "wait": "exposed latency",

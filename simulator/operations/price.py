@@ -186,6 +186,11 @@ PRICES: Mapping[str, Price] = {
     "rrelu_with_noise": leaky_noise,
 }
 """torch's name, without underscores around it -> its price."""
+OTHERS: Mapping[Price | None, Callable[[Operation], str]] = {
+    **dict.fromkeys((convolution, convolution_backward), other_kernel),
+    **{sort: other_sort, histogram: other_histogram, recurrent_layers: other_layers, multinomial: other_draws},
+}
+"""Price -> what kind of operation it does not know, in words; empty: it knows it."""
 
 
 def price_step(
@@ -291,23 +296,13 @@ def _against(name: str, operation: Operation) -> str:
         return (
             "recurrent layers of packed sequences run in cuDNN, whole, and have no price; here they are seen by steps"
         )
-    dtype = operation.inputs[0].dtype if operation.inputs else ""
-    if PRICES.get(name) in (matmul, grouped, convolution, convolution_backward) and dtype not in MULTIPLIED:
+    dtype, family = operation.inputs[0].dtype if operation.inputs else "", PRICES.get(name)
+    convolved = family in (convolution, convolution_backward)
+    if (convolved or family in (matmul, grouped)) and dtype not in MULTIPLIED:
         return _of_kind(operation, f"of {dtype}")
-    turned = operation.arguments.get("transposed") and PRICES.get(name) in (convolution, convolution_backward)
-    if turned and is_depthwise(operation):
+    if convolved and operation.arguments.get("transposed") and is_depthwise(operation):
         return "transposed depthwise convolutions have no price; their bytes are a lower bound"
-    kinds = ""
-    if PRICES.get(name) in (convolution, convolution_backward):
-        kinds = other_kernel(operation)
-    elif name == "sort":
-        kinds = other_sort(operation)
-    elif name in ("histc", "bincount"):
-        kinds = other_histogram(operation)
-    elif name == "cudnn_rnn":
-        kinds = other_layers(operation)
-    elif name == "multinomial":
-        kinds = other_draws(operation)
+    kinds = OTHERS[family](operation) if family in OTHERS else ""
     return _of_kind(operation, kinds) if kinds else ""
 
 

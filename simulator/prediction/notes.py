@@ -13,6 +13,8 @@ from ..launch.program import Launch
 from ..launch.walk import Tally, matmuls_of, steps
 from ..problems.problem import Problem
 from ..schedules.registry import all_schedules
+from ..traffic import Traffic
+from .bottleneck import TAIL
 from .prediction import LaunchPrediction
 
 NEAR, BEYOND = "near", "beyond"
@@ -30,6 +32,11 @@ BAND = (
 +17 %, times by +3.5, +1.9 and -0.7 %; one query head at 128k by +89 %."""
 WAY_OUT = "CTA order longest-first or m-reversed (under a causal mask) and a larger block_m keep CTAs closer together"
 KEYS_AND_VALUES = ("K", "V")
+MASKED = 1.9
+"""Operations that are executed over those that a causal mask leaves, from which on no tile is skipped: twice as many,
+but for the diagonal."""
+WRITTEN = 0.2
+"""Share of what HBM moves from which on writes matter to the time."""
 
 
 def kv_under_way_bytes(launch: Launch, places: int) -> int:
@@ -125,6 +132,33 @@ def l2_notes(predicted: Sequence[LaunchPrediction], device: Device) -> tuple[str
         if launch.l2_fit
     )
     return (*notes, BAND) if notes else ()
+
+
+def mask_notes(predicted: Sequence[LaunchPrediction], problem: Problem) -> tuple[str, ...]:
+    """Why a causal mask saves no time, where it saves none; one line."""
+    total = sum((launch.traffic for launch in predicted), Traffic())
+    if not getattr(problem, "causal", False) or not total.matmul_flop:
+        return ()
+    if total.executed_flop >= MASKED * total.matmul_flop:
+        return ("the causal mask saves no time here: tiles that it hides are computed all the same, and masked",)
+    longest = max(predicted, key=lambda launch: launch.traffic.time_s)
+    if longest.waves > 1.0 or longest.bottleneck != TAIL:
+        return ()
+    return (
+        "the causal mask saves little time here: all CTAs run at once, and the one that sees all keys takes as long as"
+        " without the mask",
+    )
+
+
+def warm_notes(l2: str, predicted: Sequence[LaunchPrediction]) -> tuple[str, ...]:
+    """Why a run may take longer on what the one before left in L2 than on an empty one; one line."""
+    total = sum((launch.traffic for launch in predicted), Traffic())
+    if l2 != "warm" or total.hbm_write_bytes < WRITTEN * total.hbm_bytes:
+        return ()
+    return (
+        f"HBM writes {units.traffic(total.hbm_write_bytes)}, also what the run before has left in L2; on an empty L2"
+        " (cold) a run ends before its own last output is written back, and may take less time",
+    )
 
 
 def cost_notes(origins: Iterable[str]) -> tuple[str, ...]:

@@ -48,6 +48,8 @@ STYLE: Any = {
 SVG = "{http://www.w3.org/2000/svg}"
 PANEL_INCHES = (6.6, 4.7)
 """A picture of a page, two of which fit side by side."""
+WIDE_INCHES = (13.4, 4.7)
+"""One that stands alone."""
 
 Tips = dict[str, Sequence[str]]
 """Name of a set of marks (matplotlib's gid) -> what each of them tells when it is pointed at, in the order drawn."""

@@ -9,7 +9,7 @@ from .. import units
 from ..display.render import bound_text, config_text, times
 from ..explore.candidate import Candidate
 from ..explore.explore import Exploration
-from .draw import INK, MUTED, PAPER, Tips, legend_below, log_axis, panel, ticks, tip_text
+from .draw import INK, MUTED, PANEL_INCHES, PAPER, WIDE_INCHES, Tips, legend_below, log_axis, panel, ticks, tip_text
 from .heat_map import Cell, TimeMap, draw_time_map
 from .series import (
     HeatMap,
@@ -34,13 +34,17 @@ def figures(exploration: Exploration) -> list[str]:
     """Sections of HTML, each with its pictures."""
     maps = heat_maps(exploration)
     sections = []
+    inches = PANEL_INCHES if len(maps) > 1 else WIDE_INCHES
     if maps:
         spills = f"; {SPILL_MARK}: it spills registers" if any(heat_map.any_spills for heat_map in maps) else ""
         sections += [
             "<h2>Block sizes</h2><p>Best time for each pair of block sizes over all other options; dark is fast"
             f"{spills}.</p>",
             '<div class="row">',
-            *(panel(f"heat-{heat_map.schedule}", partial(draw_heat_map, heat_map=heat_map)) for heat_map in maps),
+            *(
+                panel(f"heat-{heat_map.schedule}", partial(draw_heat_map, heat_map=heat_map), inches)
+                for heat_map in maps
+            ),
             "</div>",
         ]
     if not best_of_each(exploration):

@@ -66,7 +66,13 @@ def _why(exploration: Exploration) -> str:
 
 def _notes(exploration: Exploration) -> str:
     """What the terminal tells under its table; what a page says of nothing that fits stands above."""
-    left_out = [line.strip() for line in left_out_lines(exploration)] if exploration.ranked else []
+    left_out: list[str] = []
+    for line in left_out_lines(exploration) if exploration.ranked else ():
+        counted = " ".join(line.split())
+        if line.startswith(" "):  # of the line before, which the terminal lists below it
+            left_out[-1] += f"{'' if left_out[-1].endswith(':') else ';'} {counted}"
+        else:
+            left_out.append(counted)
     lines = [*band_lines(exploration), *left_out, *exploration.notes]
     return f"<h2>Notes</h2>{items(lines)}" if lines else ""
 

@@ -32,6 +32,7 @@ code, pre { font: 13px/1.5 ui-monospace, Menlo, Consolas, monospace; }
   margin-bottom: 16px; }
 .picture { overflow-x: auto; }
 .picture svg { display: block; width: 100%; min-width: 360px; max-width: 760px; height: auto; }
+.row > .picture:only-child { grid-column: 1 / -1; } .row > .picture:only-child svg { max-width: none; }
 .picture text { pointer-events: none; }
 [data-tip]:hover { filter: brightness(1.15); stroke: var(--ink) !important; stroke-width: 1.2px; }
 #tip { position: fixed; z-index: 2; display: none; max-width: min(360px, 90vw); padding: 6px 10px; font-size: 13px;

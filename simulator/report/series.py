@@ -16,7 +16,7 @@ by those who see fewer colours."""
 LEVELS = (
     ("into the SMs", "smem_fill_bytes"),
     ("read from L2", "l2_read_bytes"),
-    ("between L2 halves", "fabric_bytes"),
+    ("between L2 partitions", "fabric_bytes"),
     ("read from HBM", "hbm_read_bytes"),
     ("written to HBM", "hbm_write_bytes"),
 )

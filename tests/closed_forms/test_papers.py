@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 from closed_forms import papers, sm_bytes
-from hypothesis import given
-from hypothesis import strategies as st
-from support.strategies import read_by
-from tilesight.simulator.closed_form.io_complexity import (
+from closed_forms.io_complexity import (
     flash_block_rows,
     flash_io_elements,
     least_io_elements,
     standard_io_elements,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+from support.strategies import read_by
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import steps, tally

@@ -137,3 +137,16 @@ def test_what_triton_refuses_is_told_by_the_line_that_it_stops_at() -> None:
     reason = tilesight.predict(launches).rows[0].refused or ""
     assert reason.startswith("kernel refused: Triton refuses `return tl.dot(x, x, trans_b=True)`: TypeError: ")
     assert "trans_b" in reason and "\n" not in reason
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+def test_a_view_begins_as_many_bytes_behind_its_storage_as_its_elements_have(dtype: str) -> None:
+    """Whatever the type: every address of the view would be wrong."""
+    x = torch.empty(64, device="meta", dtype=getattr(torch, dtype))
+    with tilesight.capture() as launches:
+        double[(1,)](x[5:], x.view(8, 8)[2:, 1:], 8, BLOCK=8)
+    given = launches[0].tensors
+    assert given["X"].offset_bytes == 5 * x.element_size()
+    assert given["Y"].offset_bytes == 17 * x.element_size()
+    assert given["X"].storage == given["Y"].storage
+    assert given["X"].storage_bytes == x.element_size() * 64

@@ -85,3 +85,10 @@ def test_kernels_count_until_they_fill_l2_twice() -> None:
     assert recent(kernels, GPU.l2_bytes) == tuple(kernels[3:])
     assert recent(kernels[:1], GPU.l2_bytes) == tuple(kernels[:1])
     assert recent([], GPU.l2_bytes) == ()
+
+
+def test_a_kernel_that_used_more_of_a_storage_than_the_last_has_swept_what_was_there() -> None:
+    """Each use of a storage counts for as much as it took, not for what the last took."""
+    kept, swept, little = (used(7, ROOM // 3),), (used(8, 2 * ROOM),), (used(8, 1),)
+    assert reads(ROOM // 3, (kept, little, little)) == (0, 0)
+    assert reads(ROOM // 3, (kept, swept, little)) == (ROOM // 3 * TILE_BYTES, 0)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import pytest
 from support.browser import CHROMIUM, Page, chromium, opened
@@ -11,9 +10,6 @@ from support.made_rows import row_of
 from support.made_up import SOME_TRAFFIC, a_launch
 from support.made_up_measurements import a_point, a_validation, compared, some_points
 from support.strategies import TOY
-from tilesight.diffing.difference import Difference
-from tilesight.diffing.report.html import difference_html
-from tilesight.diffing.side import LaunchSide, Side, SourceLine
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.explore.explore import explore
 from tilesight.simulator.prediction.ceiling import Ceiling
@@ -27,6 +23,9 @@ from tilesight.validate.experiments import checkpoint as checkpoints
 from tilesight.validate.report.checkpoint import checkpoint_html
 from tilesight.validate.report.html import validate_html
 
+from tilesight.diffing.difference import Difference
+from tilesight.diffing.report.html import difference_html
+from tilesight.diffing.side import LaunchSide, Side, SourceLine
 from tilesight.tuning.html import tuning_html
 from tilesight.tuning.tuning import Configured, TunedLaunch, Tuning, ranked
 

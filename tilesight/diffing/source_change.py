@@ -34,6 +34,12 @@ class SourceChange:
         return differing(before, after)
 
     @property
+    def edited(self) -> bool:
+        """Whether the line is another than before, as far as one is known on both sides or on one."""
+        texts = [line.text.strip() if line else "" for line in (self.old, self.new)]
+        return texts[0] != texts[1]
+
+    @property
     def growth(self) -> int:
         """Instructions more than before."""
         return sum(after - before for before, after in self.executed.values())

@@ -49,22 +49,13 @@ class Predicting:
     Args:
         limit_s, compile_limit_s: that each prediction, and the compiler for each launch may take, None: as long as
             they like [s].
-        workers: processes; progress: called with (launches answered, launches in all); before: called ahead of work on
-            what is not kept.
+        workers: processes; progress: called with (launches answered, launches in all).
     """
 
     limit_s: float | None = LIMIT_S
     compile_limit_s: float | None = None
     workers: int | None = 1
     progress: Callable[[int, int], None] | None = None
-    before: Callable[[], object] = lambda: None
-
-    def told(self, done: int, total: int) -> None:
-        """Some launches are answered. Args: done: so many, at first those that are kept; total: of so many."""
-        if done < total:
-            self.before()
-        if self.progress:
-            self.progress(done, total)
 
 
 def simulated_kernels(
@@ -123,8 +114,7 @@ def static_s(
 
     usable = [movable(call) for call in calls if isinstance(call, KernelCall)]
     target = TargetDevice(device=device, name=name, compile_limit_s=predicting.compile_limit_s)
-    silent = replace(predicting, progress=None)
-    works = iter(screen_all(usable, target, store=usual_store(), workers=predicting.workers, progress=silent.told))
+    works = iter(screen_all(usable, target, store=usual_store(), workers=predicting.workers))
     times = []
     for call in calls:
         work = next(works) if isinstance(call, KernelCall) else None
@@ -158,7 +148,7 @@ def predicted_rows(
         target,
         store=usual_store(),
         workers=predicting.workers,
-        progress=predicting.told,
+        progress=predicting.progress,
     )
     rows = iter(answers)
     return [next(rows) if isinstance(call, KernelCall) else refused_row(call) for call in calls]

@@ -3,7 +3,6 @@
 A pointwise kernel all of whose tensors are whole numbers with values is run by Triton's interpreter, in one CTA.
 """
 
-import inspect
 from collections.abc import Mapping
 from math import prod
 from types import FunctionType
@@ -31,28 +30,23 @@ def computed(kernel: Any, given: Mapping[str, Any], stored: frozenset[str], stor
     Returns:
         Whether it was run: else nothing is known of what it stores.
     """
-    sizes = {block: 1 << max(int(given[size]) - 1, 0).bit_length() for block, size in BLOCKS.items() if size in given}
+    sizes = {block: 1 << (int(given[size]) - 1).bit_length() for block, size in BLOCKS.items() if size in given}
     if not kernel.__name__.startswith(POINTWISE) or prod(sizes.values()) > MOST_ELEMENTS:
         return False
-    known: dict[str, Any] = {}
     numbers = prod(int(given[BLOCKS[block]]) for block in sizes)
-    for name, value in given.items():
-        if isinstance(value, torch.Tensor):
-            value = storages.writable(value, numbers) if name in stored else storages.values(value)
-            if value is None:
-                return False
-        known[name] = value
+    known = {
+        name: storages.writable(value, numbers) if name in stored else storages.values(value)
+        for name, value in given.items()
+        if isinstance(value, torch.Tensor)
+    }
+    if any(value is None for value in known.values()):
+        return False
     alone = FunctionType(kernel.fn.__code__, dict(kernel.fn.__globals__), kernel.fn.__name__)  # it adds to globals
     alone.__annotations__ = kernel.fn.__annotations__
-    names = inspect.signature(alone).parameters
+    passed = {name: value for name, value in {**given, **known, **sizes}.items() if name in kernel.arg_names}
     try:
         with outside():
-            run = InterpretedFunction(alone).run
-            run(
-                **{name: value for name, value in (known | sizes).items() if name in names},
-                grid=(1, 1, 1),
-                warmup=False,
-            )
+            InterpretedFunction(alone).run(**passed, grid=(1, 1, 1), warmup=False)
     except Exception:
         return False
     return True

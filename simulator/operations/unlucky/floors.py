@@ -14,45 +14,41 @@ FAR = 4.0
 SHORT_S = 10e-6
 """Operations that take less are no matter of bytes [s]."""
 ANOTHER_LAYOUT = ("nchw_to_nhwc", "nhwc_to_nchw")
+SCANS = ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin")
+INNERMOST = "have the dimension that it goes along innermost (a transposed copy before)"
+CURES = {
+    **dict.fromkeys(SCANS, f"{INNERMOST}, or scan it in chunks"),
+    **dict.fromkeys(("_softmax", "_log_softmax"), INNERMOST),
+}
+"""Of operations along a dimension that is not the innermost."""
+PATCHES = "patches do not overlap: unfold or reshape the input, and a Linear of the same weights"
 
 
 def far_from_floor(operations: Sequence[Operation], costs_s: Sequence[float], device: Device) -> Iterator[Hint]:
     """What has a known cure, and takes over `FAR` times as long as its bytes at HBM and its FLOP at their peaks."""
     found: dict[tuple[str, str], dict[int, float]] = {}
     for place, operation in enumerate(operations):
-        least_s = _floor_s(operation, device)
-        if costs_s[place] > max(FAR * least_s, SHORT_S) and (cure := _cure(operation)):
+        cure = PATCHES if _is_of_patches(operation) else CURES.get(operation.name, "") if _is_outer(operation) else ""
+        if cure and costs_s[place] > max(FAR * (least_s := _floor_s(operation, device)), SHORT_S):
             found.setdefault((operation.name, cure), {})[place] = least_s
-    for (name, cure), least_s in found.items():
-        cost_s, floor_s = time_at(least_s, costs_s), sum(least_s.values())
-        wheres = places_text([operations[place] for place in least_s])
+    for (name, cure), least in found.items():
+        cost_s, floor_s = time_at(least, costs_s), sum(least.values())
+        wheres = places_text([operations[place] for place in least])
         text = f"{name} takes {cost_s / floor_s:.0f} times as long as its bytes or FLOP{wheres}"
         yield Hint(name=name, text=text, cure=cure, time_s=cost_s - floor_s)
 
 
 def _floor_s(operation: Operation, device: Device) -> float:
     """The longer of its bytes at HBM's peak, and a convolution's FLOP at the tensor cores' [s]."""
-    operands = {(operand.storage, operand.offset_bytes): operand.bytes for operand in operation.inputs}
-    operands |= {(operand.storage, operand.offset_bytes): operand.bytes for operand in operation.outputs}
-    flop = 0.0
-    if operation.name == "convolution":
-        flop = 2.0 * operation.outputs[0].elements * prod(operation.inputs[1].shape[1:])
+    size = sum(operand.bytes for operand in {*operation.inputs, *operation.outputs})
+    patch = prod(operation.inputs[1].shape[1:]) if operation.name == "convolution" else 0
     rate = device.fastest_flop_per_cycle("bf16") * device.sms * device.tensor_boost_clock_hz
-    return max(sum(operands.values()) / device.hbm_peak_bytes_per_s, flop / rate)
+    return max(size / device.hbm_peak_bytes_per_s, 2.0 * operation.outputs[0].elements * patch / rate)
 
 
-def _cure(operation: Operation) -> str:
-    """What would take less; empty: nothing is known."""
-    name = operation.name.strip("_")
-    shape, axis = operation.inputs[0].shape if operation.inputs else (), operation.arguments.get("dim", -1)
-    along_outer = bool(shape) and isinstance(axis, int) and prod(shape[axis % len(shape) + 1 :]) > 1
-    if name in ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin") and along_outer:
-        return "have the dimension that is added up along innermost (a transposed copy before), or scan it in chunks"
-    if name in ("softmax", "log_softmax") and along_outer:
-        return "have the dimension of the softmax innermost"
-    if _is_of_patches(operation):
-        return "patches do not overlap: unfold or reshape the input, and a Linear of the same weights"
-    return ""
+def _is_outer(operation: Operation) -> bool:
+    shape, axis = operation.inputs[0].shape if operation.inputs else (), operation.arguments.get("dim")
+    return bool(shape) and isinstance(axis, int) and prod(shape[axis % len(shape) + 1 :]) > 1
 
 
 def _is_of_patches(operation: Operation) -> bool:
@@ -63,16 +59,13 @@ def _is_of_patches(operation: Operation) -> bool:
 
 def reordered(operations: Sequence[Operation], priced: Sequence[Sequence[PricedKernel]]) -> Iterator[Hint]:
     """Copies that a library makes between NCHW and NHWC, around kernels that no other hint is about."""
-    lost_s = {
-        place: sum(time_of(kernel) for kernel in kernels if kernel.name in ANOTHER_LAYOUT)
-        for place, kernels in enumerate(priced)
-        if not _is_of_patches(operations[place])
-    }
-    if any(lost_s.values()):
-        wheres = places_text([operations[place] for place, time_s in lost_s.items() if time_s])
-        yield Hint(
-            name="layout",
-            text=f"convolutions copy between NCHW and NHWC{wheres}",
-            cure="model and inputs in torch.channels_last; profile that, too: group norms then copy instead",
-            time_s=sum(lost_s.values()),
-        )
+    copied = [
+        (operation, time_of(kernel))
+        for operation, kernels in zip(operations, priced, strict=True)
+        for kernel in kernels
+        if kernel.name in ANOTHER_LAYOUT and not _is_of_patches(operation)
+    ]
+    cure = "model and inputs in torch.channels_last; profile that, too: group norms then copy instead"
+    if copied:
+        text = f"convolutions copy between NCHW and NHWC{places_text([operation for operation, _ in copied])}"
+        yield Hint(name="layout", text=text, cure=cure, time_s=sum(time_s for _, time_s in copied))

@@ -106,35 +106,33 @@ def grown(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | N
 
 def masks(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
     """Attention with a mask as a tensor, which is read, and which no back end skips by."""
-    places = [place for place, operation in enumerate(operations) if _is_attention(operation) and _has_mask(operation)]
     return concerning(
-        *("mask", places, operations, costs_s),
+        *("mask", _attention(operations, masked=True), operations, costs_s),
         text="attention with a mask that is a tensor: all of it is computed, and flash does not take it",
         cure="is_causal=True, no mask where nothing is padded, or flex_attention with a block mask",
     )
 
 
-def _is_attention(operation: Operation) -> bool:
-    return operation.kind == "torch" and "scaled_dot_product" in operation.name and bool(operation.inputs)
-
-
-def _has_mask(operation: Operation) -> bool:
-    return len(operation.inputs) > 3 and "backward" not in operation.name
-
-
 def head_dims(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
-    """Attention of head dims that the vendor's kernels are not written for."""
-    places = [
-        place
-        for place, operation in enumerate(operations)
-        if _is_attention(operation) and not _has_mask(operation) and _is_odd(operation.inputs[0].shape[-1])
-    ]
+    """Attention of head dims that the vendor's kernels are not written for; where there is a mask, that decides."""
+    attention = _attention(operations, masked=False)
+    places = [place for place in attention if _is_odd(operations[place].inputs[0].shape[-1])]
     dims = sorted({operations[place].inputs[0].shape[-1] for place in places})
     return concerning(
         *("head dim", places, operations, costs_s),
         text=f"attention of head dim {listed(dims)}: off the fast path",
         cure=f"head dims of 64 or {FAST_HEAD_DIM}",
     )
+
+
+def _attention(operations: Sequence[Operation], masked: bool) -> list[int]:
+    """Places of attention with a mask, or without one."""
+    return [
+        place
+        for place, operation in enumerate(operations)
+        if operation.kind == "torch" and "scaled_dot_product" in operation.name and operation.inputs
+        if masked == (len(operation.inputs) > 3 and "backward" not in operation.name)
+    ]
 
 
 def _is_odd(head_dim: int) -> bool:

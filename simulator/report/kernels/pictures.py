@@ -174,15 +174,23 @@ def _arrow(x: float, low: float, high: float, way: Way, gid: str) -> Polygon:
     return Polygon([*outline, (x + shaft, tail)], closed=True, fc=color, ec="none", gid=gid)
 
 
-def draw_roofline(ax: Any, tips: Tips, row: KernelRow) -> None:
-    """A launch with matrix products under its roofs; hollow where it would be if HBM moved no more than it must."""
+def draw_roofline(ax: Any, tips: Tips, row: KernelRow, before: KernelRow | None = None) -> None:
+    """A launch with matrix products under its roofs; hollow where it would be if HBM moved no more than it must.
+
+    Args:
+        before: the same before a change, on the same roofs: an arrow leads from there.
+    """
     launch, ceiling = row.prediction, row.ceiling
     assert launch is not None and ceiling is not None
     rate = launch.traffic.matmul_flop_per_s
     intensity = ceiling.flop / max(1, launch.traffic.hbm_bytes)
     best = ceiling.flop / max(1, ceiling.compulsory_bytes)
     ridge = ceiling.flop_per_s / ceiling.hbm_bytes_per_s
-    low, high = min(intensity, ridge) / 8, max(best, ridge) * 8
+    was = (intensity, rate)
+    if before and before.prediction and before.ceiling:
+        traffic = before.prediction.traffic
+        was = (before.ceiling.flop / max(1, traffic.hbm_bytes), traffic.matmul_flop_per_s)
+    low, high = min(intensity, was[0], ridge) / 8, max(best, ridge) * 8
     draw_roofs(ax, low, high, ceiling.hbm_bytes_per_s, ceiling.flop_per_s)
     note = f"tensor cores {units.rate(ceiling.flop_per_s)}"
     ax.annotate(note, (high, ceiling.flop_per_s), (0, 4), textcoords="offset points", ha="right", fontsize=9)
@@ -194,7 +202,13 @@ def draw_roofline(ax: Any, tips: Tips, row: KernelRow) -> None:
     tips["least"] = [tip_text("if HBM moved no more than it must", {"operations per byte": f"{best:,.0f}"})]
     text = f"{units.rate(rate)}\n{times(row.roofline_multiple)} the roofline's time"
     ax.annotate(text, (intensity, rate), (-4, -10), textcoords="offset points", va="top", fontsize=9)
-    ax.set_title("Roofline; hollow: if HBM moved only what it must")
+    if before:
+        ax.annotate("", (intensity, rate), was, arrowprops={"arrowstyle": "->", "color": INK, "lw": 1.4}, zorder=5)
+        ax.scatter([was[0]], [was[1]], s=50, color=MUTED, edgecolors=PAPER, zorder=3, gid="before")
+        told = {"rate": units.rate(was[1]), "operations per byte": f"{was[0]:,.0f}"}
+        tips["before"] = [tip_text("before", told | {"time over the roofline's": times(before.roofline_multiple)})]
+    title = "Roofline, before to after" if before else "Roofline"
+    ax.set_title(f"{title}; hollow: if HBM moved only what it must")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,11 @@ def passes_of(seen: FollowedCode, place: int) -> float:
     return float(seen.code[place]["smem_lines"])
 
 
+def is_in_l1(seen: FollowedCode, place: int) -> bool:
+    """Whether L1 serves most of what an access to device memory asks for."""
+    return int(seen.code[place]["kind"]) == sm.SHARED
+
+
 def coalesced(seen: FollowedCode, numbers: SmNumbers) -> FollowedCode:
     """Lanes of a warp load and store neighbouring elements of device memory."""
     code = seen.code.copy()

@@ -54,17 +54,18 @@ def test_nothing_is_said_of_loads_in_flight_where_nobody_waits(rule: object) -> 
     assert rule(idle) is None  # type: ignore[operator]
 
 
-def test_a_grid_smaller_than_what_fits_could_be_larger() -> None:
-    """Half as many CTAs as fit leave half of the waits to be hidden by as many more."""
+@pytest.mark.parametrize(("fits", "gain"), [(2, 1 / (1 - 0.4 / 2)), (4, 1 / (1 - 0.4 * 3 / 4))])
+def test_a_grid_smaller_than_what_fits_could_be_larger(fits: int, gain: float) -> None:
+    """One CTA of two that fit leaves half of the waits to be hidden by another, one of four three quarters."""
     case = coded_case()
     held = case.prediction.ctas_per_sm
     causes = {"hbm": 0.2, "tail": 0.0, "launch": 0.0, "wait": 0.4}
     grid = (H200.sms, 1, 1)
-    launch, prediction = replace(case.launch, grid=grid), replace(case.prediction, causes=causes, ctas_per_sm=2)
+    launch, prediction = replace(case.launch, grid=grid), replace(case.prediction, causes=causes, ctas_per_sm=fits)
     advice = more_ctas(replace(case, launch=launch, prediction=prediction))
     assert held > 1 and advice is not None and advice.cause == "small grid"
-    assert f"{H200.sms} CTAs give each of {H200.sms} SMs 1, where 2 fit" in advice.text
-    assert advice.gain == pytest.approx(1.25)
+    assert f"{H200.sms} CTAs give each of {H200.sms} SMs 1, where {fits} fit" in advice.text
+    assert advice.gain == pytest.approx(gain)
 
 
 def test_waits_of_ctas_for_each_other_are_named() -> None:

@@ -78,6 +78,14 @@ def test_a_model_is_answered_on_several_devices(capsys: pytest.CaptureFixture[st
         )
 
 
+def test_each_answer_is_told_as_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    """On stderr, device by device, while others are still asked for."""
+    assert main(["model", "llama-3-8b", "--tp", "8", "--seqlen", "256", "--device", "h100,h200"]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "prefill of B=1 H=4 G=1 M=N=256" in line]
+    assert [line.split(",")[0] for line in lines] == ["tilesight: h100-sxm", "tilesight: h200"]
+    assert all(line.endswith("us a layer") for line in lines)
+
+
 def test_a_cache_of_another_type_is_half_as_large(capsys: pytest.CaptureFixture[str]) -> None:
     """`--kv-dtype` is of keys and values, not of the weights, nor of what prefill computes with."""
     answers = []
@@ -105,7 +113,7 @@ def test_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (("llama-3-70b", "--tp", "3"), "--tp = 3: cannot share"),
         (("llama-3-70b", "--batch", "0"), "--batch = 0: must be an integer of 1 or more"),
         (("llama-3-70b", "--seqlen", "99999999"), "--seqlen = 99999999: must be at most"),
-        (("llama-3-8b", "--kv-dtype", "int8"), "'int8' must be one of fp8, i8"),
+        (("llama-3-8b", "--kv-dtype", "int4"), "'int4' must be one of fp8, i8"),
         (("llama-4",), "tilesight: model 'llama-4' is unknown: did you mean"),
         (("--tp", "8"), "--tp 8: changes nothing without a model"),
     ],

@@ -1,9 +1,10 @@
 """Names of questions about kernel calls: equal where no answer can differ."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from support.killed_sweeps import CALLS
+from tilesight.kernels.compile.call import KernelCall
 from tilesight.kernels.compile.question import question_key
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.emulator.storage import Storage
@@ -31,12 +32,36 @@ def test_values_and_sizes_of_tensors_are_asked() -> None:
     assert len({key(storage) for storage in others}) == len(others)
 
 
-def test_what_ran_before_is_asked() -> None:
-    """The same launch on another L2: behind nothing, a kernel that read or wrote, more or fewer bytes, or two."""
-    use = StorageUse(number=0, bytes=64.0, written=False)
-    befores = [
-        (), ((use,),), ((use,), (use,)), ((replace(use, written=True),),), ((replace(use, bytes=32.0),),),
-        ((replace(use, number=1),),), ((use, replace(use, number=1)),), ((replace(use, number=1), use),),
-    ]  # fmt: skip
-    calls = [replace(CALLS[0], before=before) for before in befores]
-    assert len({question_key([call], load_device("h100"), "h100", "cold") for call in calls}) == len(befores)
+USE = StorageUse(number=0, bytes=64.0, written=False)
+OTHERS = {
+    "name": "other",
+    "grid": (1, 2, 1),
+    "num_stages": 4,
+    "job": {"ttir": "other", "capability": 90},
+    "arguments": {"n": 1},
+    "storages": (FLOATS,),
+    "before": ((USE,),),
+    "tuned": 3,
+    "configuration": {"BLOCK": 99},
+    "cooperative": True,
+}
+"""Another value of each field of a call that decides an answer."""
+NOT_ASKED = {"file", "line", "num_warps", "num_ctas"}
+"""Where it stands in the source; and what the compiler's job says already."""
+
+
+def test_every_field_of_a_call_is_asked() -> None:
+    """A field that the name of a question leaves out has two questions share an answer."""
+    names = {question_key([call], load_device("h100"), "h100", "cold") for call in (
+        CALLS[0], *(replace(CALLS[0], **{name: value}) for name, value in OTHERS.items())
+    )}  # fmt: skip
+    assert len(names) == 1 + len(OTHERS)
+    assert {field.name for field in fields(KernelCall)} == OTHERS.keys() | NOT_ASKED
+
+
+@pytest.mark.parametrize("other", [(), ((replace(USE, written=True),),), ((replace(USE, bytes=32.0),),), ((USE,),) * 2])
+def test_what_ran_before_is_asked(other: tuple[tuple[StorageUse, ...], ...]) -> None:
+    """A launch that finds its input in L2 would be told the time of one that does not."""
+    before, after = (replace(CALLS[0], before=uses) for uses in (((USE,),), other))
+    h100 = load_device("h100")
+    assert question_key([before], h100, "h100", "pipeline") != question_key([after], h100, "h100", "pipeline")

@@ -198,3 +198,12 @@ def test_an_incomplete_side_is_never_the_same() -> None:
     difference = Difference(side(launch()), ended)
     assert not difference.complete and "ended in an error: ValueError: no" in difference_text(difference, 120)
     assert "| :--- |" not in difference_markdown(difference) and "ValueError: no" in difference_markdown(difference)
+
+
+@given(TIMES, TIMES, TIMES)
+def test_what_stands_on_one_side_alone_widens_the_band_both_ways(same_s: float, gone_s: float, added_s: float) -> None:
+    """The band holds the ratio, and turns over with the sides."""
+    same = [change_of(same_s, same_s, EXACT)]
+    there, back = sum_of(same, gone_s, added_s, False), sum_of(same, added_s, gone_s, False)
+    assert there.low < there.ratio < there.high
+    assert math.isclose(there.low, 1 / back.high) and math.isclose(there.ratio, 1 / back.ratio)

@@ -25,12 +25,13 @@ THREADS = Threads(
         ("-R2", 2**32 - 0x100),
         ("~R2.reuse", 2**32 - 1 - 0x100),
         ("URZ", 0),
+        ("-RZ", 2**32),
         ("[R2.X4+UR6+-0x10]", 0x400 + 8 - 0x10),
         ("desc[UR4][R2.64+UR6+0x10]", 2**32 + 0x100 + 8 + 0x10),
     ],
 )
 def test_a_word_or_an_address_is_read_as_the_adder_takes_it(text: str, number: int) -> None:
-    """A sign, a scale or the upper half of an address would be lost."""
+    """A sign, a scale, the carry of minus zero or the upper half of an address would be lost."""
     operand = parse(text)
     read = global_address_of(operand) if "desc" in text else address_of(operand) if "[R" in text else number_of(operand)
     array, known = read(THREADS)

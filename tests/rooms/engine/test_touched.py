@@ -61,3 +61,12 @@ def test_a_slab_that_the_first_items_do_not_hold_is_not_looked_at(monkeypatch: p
     assert touched_bytes(made.program, lowered) == run(made).hbm_read_bytes > 0
     monkeypatch.setattr("tilesight.simulator.engine.touched.MOST_ITEMS", 2)
     assert touched_bytes(made.program, lowered) == 0
+
+
+def test_an_input_that_is_written_in_place_is_fetched_first() -> None:
+    """Only what a launch itself makes is not for it to fetch."""
+    step = Step(name="both", loads=(tile("X", i=1),), stores=(tile("X", i=1),))
+    loop = Loop(counter="i", trips=3, body=(step,))
+    in_place, made = (launch((loop,), (tensor("X", 9, role=role),), [(0,)]) for role in ("input", "output"))
+    assert touched_bytes(in_place.program, lower_tensors((in_place,), GPU, "chunk")) == 3 * TILE_BYTES
+    assert touched_bytes(made.program, lower_tensors((made,), GPU, "chunk")) == 0

@@ -10,6 +10,7 @@ from tilesight.simulator.explore.serving import Serving, ServingAnswer, decode_s
 from tilesight.simulator.models.catalogue import load_model
 from tilesight.simulator.models.config_json import model_of
 from tilesight.simulator.models.model import Model
+from tilesight.simulator.report.model import serving_text
 
 H200 = load_device("h200")
 CONFIG = {"block_m": 64, "block_n": 64, "num_warps": 4, "num_stages": 2, "workers": 1}
@@ -99,3 +100,21 @@ def test_values_narrower_than_keys_are_prefilled_as_they_are_unless_padded() -> 
     padded = replace(asked, padded=True).prefill_problem(asked.model.kinds[0])
     assert (padded.head_dim, padded.head_dim_v) == (192, 0)
     assert [schedule.name for schedule in prefill_schedules(padded)] == ["flash2"]
+
+
+def test_what_was_not_tried_in_time_is_said_first_and_in_the_heading() -> None:
+    """Of prefill and of decode, in text and data; where all were tried there is nothing to say."""
+    answer = _served(load_model("llama-3-8b"), tp=8, seqlen=256)
+    (kind,) = answer.kinds
+    tried = kind.prefill.candidates[0]
+    late = replace(tried, prediction=None, reason="no time was left", kind="takes too long")
+    decode = replace(kind.prefill, candidates=(tried, late, late))
+    cut = replace(answer, kinds=(replace(kind, decode=decode),))
+    said = "h200, global layers: no time was left for 2 of 3 configurations of decode: the fastest may be among them"
+    assert any(note.startswith(said) for note in cut.to_dict()["notes"])
+    heading = "attention, in the fastest configuration of those that were tried in time"
+    assert heading in serving_text([cut]) and said.split(":")[0] in serving_text([cut]).splitlines()[1]
+    whole = replace(answer, kinds=(replace(kind, decode=replace(decode, candidates=(tried,))),))
+    assert heading not in serving_text([whole]) and not whole.missing
+    none = replace(answer, kinds=(replace(kind, decode=replace(decode, candidates=(late,))),))
+    assert "h200: no decode of global layers: no time was left" in none.missing

@@ -7,7 +7,7 @@ from support.torch_prices import operation, tensor
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.operations.operation import Operation, RecordedStep
 from tilesight.simulator.operations.price import price_step
-from tilesight.simulator.operations.workspaces import peak_bytes
+from tilesight.simulator.operations.workspaces import peak_bytes, workspace_bytes
 
 H100 = load_device("h100")
 
@@ -46,3 +46,12 @@ def test_sorts_of_some_long_rows_take_four_times_their_output() -> None:
     )
     work = operation("sort", (source,), (values, indices), dim=-1)
     assert peak(replace(work, live_bytes=40_960_000)) == pytest.approx(108.3e6, rel=0.02)
+
+
+@pytest.mark.parametrize(("gpu", "kib"), [("a100", 8320), ("a40", 8320), ("h100", 32768), ("b200", 32768)])
+def test_products_keep_a_workspace_by_architecture(gpu: str, kib: int) -> None:
+    """From Hopper on 32 MiB, before 8 MiB and 128 KiB; once for all products, and none without any."""
+    product = operation("mm", (tensor(1, 64, 64), tensor(2, 64, 64)), (tensor(3, 64, 64),))
+    device = load_device(gpu)
+    assert workspace_bytes([product, product], device) == kib << 10
+    assert workspace_bytes([operation("add", (tensor(1, 64),), (tensor(2, 64),))], device) == 0

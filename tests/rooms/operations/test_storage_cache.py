@@ -49,3 +49,11 @@ def test_a_small_storage_is_found_again_and_a_large_one_sweeps_it() -> None:
     cache.read(3, 2.0 * H200.l2_bytes)
     assert cache.read(2, small)[0] == small
     assert cache.read(3, 2.0 * H200.l2_bytes)[0] == 2.0 * H200.l2_bytes
+
+
+def test_who_reads_a_part_takes_nothing_from_who_reads_all() -> None:
+    """Behind a read of a half, all of a storage is still there."""
+    cache, small = StorageCache(H200), H200.l2_bytes / 3
+    cache.read(1, small)
+    assert cache.read(1, small / 2)[0] == 0.0
+    assert cache.read(1, small)[0] == 0.0

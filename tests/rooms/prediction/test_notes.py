@@ -8,6 +8,7 @@ from tilesight.simulator.explore.explore import explore
 from tilesight.simulator.launch.walk import tally
 from tilesight.simulator.prediction.notes import kv_under_way_bytes, l2_fit_of, tile_notes
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.problems.softmax import SoftmaxProblem
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import launches_of, simulate
 
@@ -109,3 +110,34 @@ def test_exploring_names_an_order_that_reads_less() -> None:
     order = next(name for name in ("m-reversed", "longest-first", "head-fast") if name in way)
     other = simulate(LONG, config=Config(**TILES, cta_order=order), device=SMALL_L2, cost="tiles")
     assert other.total.hbm_read_bytes <= 0.5 * best.prediction.total.hbm_read_bytes
+
+
+@pytest.mark.parametrize("schedule", ["flash1", "naive"])
+def test_a_mask_that_skips_no_tile_is_said_to_save_no_time(schedule: str) -> None:
+    """Tiles that it hides are computed, and masked: as long as full, or longer; of that nothing is said."""
+    problem = AttentionProblem(batch=1, heads=2, seqlen_q=512, seqlen_k=512, head_dim=64)
+    masked = simulate(replace(problem, causal=True), schedule=schedule, cost="tiles")
+    full = simulate(problem, schedule=schedule, cost="tiles")
+    assert masked.total.executed_flop == full.total.executed_flop and masked.time_s >= full.time_s
+    assert any("saves no time" in note for note in masked.notes)
+    assert not any("causal" in note for note in full.notes)
+
+
+def test_a_grid_of_one_wave_is_said_to_wait_for_the_row_that_sees_all_keys() -> None:
+    """Its last tile of queries takes as long as without a mask; many waves share the work anew."""
+    problem = AttentionProblem(batch=1, heads=4, seqlen_q=1024, seqlen_k=1024, head_dim=64, causal=True)
+    assert any("sees all keys" in note for note in simulate(problem, cost="tiles").notes)
+    assert not any("mask saves" in note for note in simulate(replace(problem, batch=64), cost="tiles").notes)
+
+
+def test_a_warm_run_writes_back_what_the_run_before_has_left() -> None:
+    """Cold, its own last output stays in L2: HBM writes less, by what L2 keeps, and the note says so."""
+    problem = SoftmaxProblem(batch=1, heads=8, seqlen_q=1024, seqlen_k=1024)
+    cold, warm = (
+        simulate(problem, schedule="online_softmax", l2=l2, device="a100-sxm-80gb") for l2 in ("cold", "warm")
+    )
+    output_bytes = problem.compulsory.write_bytes
+    assert cold.total.hbm_write_bytes < output_bytes / 2
+    assert warm.total.hbm_write_bytes == pytest.approx(output_bytes, rel=0.01)
+    assert warm.time_s > cold.time_s and any("has left in L2" in note for note in warm.notes)
+    assert not any("has left in L2" in note for note in cold.notes)

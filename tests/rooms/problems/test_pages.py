@@ -81,3 +81,23 @@ def test_pages_that_fit_no_cache_are_refused_in_one_line(order: str, text: str) 
     with pytest.raises(ValueError, match=text) as caught:
         DECODE.but(page_order=order)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("order", ["sequential", "random", "3 0 9/1 2"])
+def test_a_pool_has_room_for_every_head_of_its_last_page(order: str) -> None:
+    """As vLLM keeps it, (pages, page, G, D): a page as many rows as it has keys times heads, up to the last number."""
+    problem = AttentionProblem(
+        batch=2, heads=8, kv_heads=2, seqlen_q=1, seqlen_k=96, lengths=(96, 64), head_dim=64, page=32, page_order=order
+    )
+    last = max(int(numbers.max()) for numbers in pages_of(order, (96, 64), 32))
+    for tensor in cache_tensors(problem)[:2]:
+        assert (tensor.slabs, tensor.rows, tensor.cols) == (last + 1, 32 * 2, 64)
+        assert tensor.size_bytes == (last + 1) * 32 * 2 * 64 * 2
+
+
+def test_pages_that_are_full_hold_what_a_cache_in_one_piece_does() -> None:
+    """Whatever the page: batch x keys x heads x head dim, twice."""
+    contiguous = DECODE.but(page=0, lengths=())
+    whole = [tensor.size_bytes for tensor in cache_tensors(contiguous)[:2]]
+    for page in (16, 32, 64):
+        assert [tensor.size_bytes for tensor in cache_tensors(DECODE.but(page=page))[:2]] == whole

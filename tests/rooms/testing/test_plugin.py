@@ -6,7 +6,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from support.made_rows import row_of
 
+from tilesight.testing.answer import PredictedKernels
 from tilesight.testing.baselines import name_of
 from tilesight.testing.expected import expected
 from tilesight.testing.judgements import Judgement, collisions
@@ -145,3 +147,16 @@ def test_two_tests_that_write_another_baseline_of_a_name_are_told() -> None:
     assert collisions([first, same, third]) == []
     (line,) = collisions([first, same, other, third])
     assert line.startswith("baseline 'x': is written by t1 and by t3, for other kernels or devices")
+
+
+@pytest.mark.parametrize(("limit_us", "failed"), [(100.0, 0), (99.9, 1), (85.0, 1)])
+def test_a_limit_is_what_it_says(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, limit_us: float, failed: int
+) -> None:
+    """100 us are within 100 us, and over any time below."""
+    answer = PredictedKernels(name="mine.py:run", device="h200", rows=(row_of(1e-4),), time_s=1e-4)
+    for name, made in (("why_not", ""), ("recorded", ()), ("alone", answer)):
+        monkeypatch.setattr(f"tilesight.testing.kernel_time.{name}", lambda *given, made=made: made)
+    pytester.makepyfile(mine=RUN, test_it=NEVER.replace("'1 us'", f"'{limit_us} us'"))
+    result = pytester.runpytest_inprocess("--tilesight")
+    result.assert_outcomes(passed=1 - failed, failed=failed)

@@ -130,3 +130,12 @@ def test_sectors_take_the_room_of_lines() -> None:
         order = [Passing(row, 0, True), Passing(other, 1, True), Passing(row, 2, True)]
         assert [len(sectors) for sectors in missed(order, room_bytes=4000)][2] == 8
         assert [len(sectors) for sectors in missed(order, room_bytes=5000)][2] == 0
+
+
+@pytest.mark.parametrize(
+    ("runs", "sectors"),
+    [(((0, 32),), 1), (((16, 32),), 2), (((31, 2), (100, 4)), 3), (((31, 34),), 3), ((), 0)],
+)
+def test_a_run_fills_all_sectors_that_it_reaches_into(runs: Runs, sectors: int) -> None:
+    """One that begins within a sector may take one more than its length fills."""
+    assert total_bytes(runs) == 32 * sectors

@@ -96,16 +96,6 @@ def test_configurations_of_more_than_twice_the_least_static_time_are_not_predict
     assert grids == [asked, [2]]
 
 
-def test_what_is_kept_is_answered_without_a_word() -> None:
-    """What is to be done ahead of work is called where some launch is not answered, and not where all are."""
-    calls: list[str] = []
-    asked = Predicting(before=lambda: calls.append("begun"))
-    asked.told(2, 2)
-    assert not calls
-    asked.told(1, 2)
-    assert calls == ["begun"]
-
-
 def test_a_static_time_is_at_least_that_of_handing_out_the_ctas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten million CTAs take 5 ms; of a launch that is refused nothing is known."""
     work = StaticWork(ctas=10**7, resident=8, sm_cycles=0.0, fill_bytes=0.0, hbm_bytes=0.0, flight_bytes=0.0)

@@ -274,6 +274,7 @@ def test_limits_name_what_breaks_them() -> None:
     (line,) = failures([compared(point, {"time_s": 0.3})], {"time_s": 0.2, "hbm_read_bytes": 0.1})
     assert line == f"{point.key}: time_s is off by +30.0%, allowed is 20.0%"
     assert failures([compared(point, {"time_s": -0.19})], {"time_s": 0.2}) == []
+    assert len(failures([compared(point, {"time_s": -0.3})], {"time_s": 0.2})) == 1
     exact = compared(point, {"time_s": 0.25})
     assert failures([exact], {"time_s": abs(exact.errors()["time_s"])}) == []
 

@@ -70,7 +70,8 @@ def explore(
         float | None,
         option(
             "--time-limit",
-            "What all may take together, once compiled. Where that is too short, those that are best at a short length"
+            "What all may take together, in time that each worker's core works, once compiled. Where that is too short,"
+            " those that are best at a short length"
             f" come first, and what no time is left for is left out.  [default: {ALL_LIMIT_S:g}]",
             "SECONDS",
             number,

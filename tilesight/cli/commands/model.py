@@ -48,7 +48,8 @@ def model(
         float | None,
         option(
             "--time-limit",
-            f"What prefill, and decode, may take for each kind of layers and device.  [default: {ALL_LIMIT_S:g}]",
+            "What prefill, and decode, may take for each kind of layers and device, in time that each worker's core"
+            f" works.  [default: {ALL_LIMIT_S:g}]",
             "SECONDS",
             number,
         ),

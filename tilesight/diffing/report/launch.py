@@ -30,32 +30,37 @@ def launch_html(number: int, pair: Pair, heads: tuple[str, str], pictured: bool)
     stacks = [(SIDES[name], launch) for name, side in sides.items() if (launch := side.row.prediction)]
     if not sides:
         return ['<p class="muted">It is not predicted on either side.</p>']
-    pictures = [piece for side in sides.items() if pictured for piece in _pictures(number, *side, titles)]
+    pictures = _pictures(number, sides, titles) if pictured else []
     sections = ['<div class="row"><div>', f"<h3>What it takes</h3>{_figures(pair)}", "</div><div>"]
     if pictured:
         sections.append(panel(f"time-{number}", partial(draw_stacks, stacks=stacks), STACK_INCHES))
     else:
         sections.append('<p class="muted">Longer launches have pictures.</p>')
     sections += ["</div></div>"]
-    for kinds in (("memory",), ("roofline",)) if len(sides) == 2 else (("memory", "roofline"),):
-        if drawn := [html for kind, html in pictures if kind in kinds]:
-            sections += ['<div class="row">', *drawn, "</div>"]
+    if pictures:
+        sections += ['<div class="row">', *pictures, "</div>"]
     if lost := [titles[name] for name, side in sides.items() if pictured and side.row.ceiling is None]:
         sections.append(f'<p class="muted">{escape("; ".join(lost))}: no picture, as its file holds no peaks.</p>')
     return [*sections, source_html(pair, heads), _classes(pair)]
 
 
-def _pictures(number: int, name: str, side: LaunchSide, titles: dict[str, str]) -> list[tuple[str, str]]:
-    """Kind and HTML of a side's pictures."""
-    row = side.row
-    if row.ceiling is None:
-        return []
-    kinds: list[tuple[str, Picture]] = [("memory", partial(draw_memory, row=row))]
-    kinds += [("roofline", partial(draw_roofline, row=row))] if row.ceiling.flop else []
-    return [
-        (kind, f"<div><h3>{escape(titles[name])}</h3>{panel(f'{kind}-{number}-{name}', draw, INCHES)}</div>")
-        for kind, draw in kinds
+def _pictures(number: int, sides: dict[str, LaunchSide], titles: dict[str, str]) -> list[str]:
+    """What moves on each side; and one roofline, with an arrow where both have the same roofs, else each its own."""
+    rows = {name: side.row for name, side in sides.items() if side.row.ceiling}
+    drawn: list[tuple[str, str, Picture]] = [
+        (f"memory-{number}-{name}", titles[name], partial(draw_memory, row=row)) for name, row in rows.items()
     ]
+    roofs = {name: row for name, row in rows.items() if row.ceiling and row.ceiling.flop}
+    peaks = [(row.ceiling.hbm_bytes_per_s, row.ceiling.flop_per_s) for row in roofs.values() if row.ceiling]
+    if len(roofs) == 2 and peaks[0] == peaks[1]:
+        old, new = roofs.values()
+        both = f"{titles['old']}; {titles['new']}"
+        drawn.append((f"roofline-{number}", both, partial(draw_roofline, row=new, before=old)))
+    else:
+        drawn += [
+            (f"roofline-{number}-{name}", titles[name], partial(draw_roofline, row=row)) for name, row in roofs.items()
+        ]
+    return [f"<div><h3>{escape(title)}</h3>{panel(name, draw, INCHES)}</div>" for name, title, draw in drawn]
 
 
 def _figures(pair: Pair) -> str:

@@ -129,15 +129,29 @@ def details_of(pair: Pair) -> list[str]:
         return []
     assert pair.old and pair.new
     texts = {name: [figure_text(name, value) for value in values] for name, values in pair.figures.items()}
-    figures = [f"{FIGURES[name]} {before} to {after}" for name, (before, after) in texts.items() if before != after]
+    figures = [f"{FIGURES[name]} {before} to {after}" for name, (before, after) in _by_growth(texts, pair).items()]
     executed = list(pair.executed.items())
     families = [f"{name} {units.count(before)} to {units.count(after)}" for name, (before, after) in executed]
     left = [f"and {len(families) - MOST_FAMILIES} more"] if len(families) > MOST_FAMILIES else []
+    edited = [change for change in pair.sources if change.edited]
+    others = [change for change in pair.sources if not change.edited]
+    by = ", ".join(str(change.place.number) for change in edited[:MOST_LINES])
+    lines = f" (edited: {'line' if len(edited) == 1 else 'lines'} {by})" if 0 < len(edited) <= MOST_LINES else ""
     return [
-        *([", ".join(figures)] if figures else []),
+        *([f"{', '.join(figures)}{lines}"] if figures else []),
+        *map(line_text, [*edited, *others][:MOST_LINES]),
         *([f"executed: {', '.join([*families[:MOST_FAMILIES], *left])}"] if families else []),
-        *map(line_text, pair.sources[:MOST_LINES]),
     ]
+
+
+def _by_growth(texts: dict[str, list[str]], pair: Pair) -> dict[str, list[str]]:
+    """Figures whose texts differ, before and after, those that grew or shrank most first."""
+
+    def growth(name: str) -> float:
+        before, after = (value or 0 for value in pair.figures[name])
+        return min(before, after) / max(before, after)
+
+    return {name: texts[name] for name in sorted(texts, key=growth) if texts[name][0] != texts[name][1]}
 
 
 def line_text(change: SourceChange) -> str:

@@ -3,8 +3,8 @@
 The paper's M is the SRAM of one SM in elements; here it is `sram_elements`, as M is the query length.
 """
 
-from ..integers import cdiv
-from ..problems.attention import AttentionProblem
+from tilesight.simulator.integers import cdiv
+from tilesight.simulator.problems.attention import AttentionProblem
 
 
 def flash_block_rows(problem: AttentionProblem, sram_elements: int) -> tuple[int, int]:
