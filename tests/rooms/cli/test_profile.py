@@ -36,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[profiling.Asked]:
         return SimpleNamespace(step=step, calls=())
 
     def prices(
-        step: RecordedStep, device: object, simulated: object, stated: object
+        step: RecordedStep, device: object, simulated: object, stated: object, l2: str
     ) -> Sequence[Sequence[PricedKernel]]:
         refused = step.operations[1].name == "sort"
         second = kernel(5e-6, name="sort", source="refused", reason="sort has no price") if refused else kernel(50e-6)
@@ -44,7 +44,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[profiling.Asked]:
 
     monkeypatch.setattr("tilesight.compiling.why_not", lambda: None)
     monkeypatch.setattr(profiling, "recorded", recorded)
-    monkeypatch.setattr(profiling, "prices", prices)
+    monkeypatch.setattr(profiling, "price_step", prices)
     return every
 
 
