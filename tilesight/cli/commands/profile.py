@@ -70,6 +70,16 @@ def profile(
         ),
     ] = None,
     graph: Annotated[bool, flag("--graph", "Replay the step as a CUDA graph: no launch waits for the host.")] = False,
+    l2: Annotated[
+        str, option("--l2", "L2 before the step: as itself left it, or zeroed.", "warm|cold", one_of("warm", "cold"))
+    ] = "warm",
+    as_: Annotated[
+        str,
+        option(
+            *("--as", "How time is measured: a single run, or triton.testing.do_bench, which zeroes L2."),
+            *("single|do_bench", one_of("single", "do_bench")),
+        ),
+    ] = "single",
     top: Annotated[int, option("--top", "Lines of the table, the longest first.")] = 20,
     tokens: Annotated[int | None, option("--tokens", "Of hf:config.json: tokens of a forward pass.")] = None,
     decode: Annotated[
@@ -148,6 +158,8 @@ def profile(
     asked = Asked(
         prices=prices,
         train=train,
+        l2="cold" if l2 == "cold" else "warm",
+        timing=as_,
         queue="graph" if graph else "stream",
         settings=tuple(set_ or ()),
         options={"timeout_s": time_limit or USERS_CODE_S} | ({"indices": indices} if indices else {}),
