@@ -41,7 +41,7 @@ def test_an_argument_that_changes_the_winner_is_named_with_what_that_costs() -> 
 
 def test_a_key_that_tells_shapes_apart_lacks_nothing() -> None:
     """Nor one of shapes whose winner is the same as far as predictions tell, nor what a space alone configures."""
-    one, other = {1: 1.0, 2: 2.0}, {1: 2.0, 2: 1.0}
-    assert not key_notes([launch(64, one, key="m"), launch(128, other, key="m")])
-    assert not key_notes([launch(64, one), launch(128, {1: 1.02, 2: 1.0})])
-    assert not key_notes([launch(64, one, authors=False), launch(128, other, authors=False)])
+    narrow, wide = {1: 1.0, 2: 2.0}, {1: 2.0, 2: 1.0}
+    assert not key_notes([launch(64, narrow, key="m"), launch(128, wide, key="m")])
+    assert not key_notes([launch(64, narrow), launch(128, {1: 1.02, 2: 1.0})])
+    assert not key_notes([launch(64, narrow, authors=False), launch(128, wide, authors=False)])
