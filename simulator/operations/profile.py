@@ -240,9 +240,9 @@ def _assumed(step: RecordedStep, priced: Sequence[Sequence[PricedKernel]], devic
         alone = {
             name: [it for work in half for it in price(replace(work, name=name), Gpu(device))] for name in BACK_ENDS
         }
-        each = ", ".join(f"{BACK_ENDS[name]} {units.duration(sum(map(time_of, own)))}" for name, own in alone.items())
+        texts = [f"{BACK_ENDS[name]} {units.duration(sum(map(time_of, kernels)))}" for name, kernels in alone.items()]
         taken = " and ".join(dict.fromkeys(BACK_ENDS[it.name] for it in half))
-        yield f"attention is {taken}'s, as torch 2.11 to 2.13 with cuDNN 9.15 or newer choose; by itself {each}"
+        yield f"attention is {taken}'s, as torch 2.11 to 2.13 with cuDNN 9.15 or newer do; alone {', '.join(texts)}"
 
 
 def profile_of(

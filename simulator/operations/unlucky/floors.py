@@ -24,12 +24,12 @@ PATCHES = "patches do not overlap: unfold or reshape the input, and a Linear of 
 
 def far_from_floor(operations: Sequence[Operation], costs_s: Sequence[float], device: Device) -> Iterator[Hint]:
     """What has a known cure, and takes over `FAR` times as long as its bytes at HBM and its FLOP at their peaks."""
-    found: dict[tuple[str, str], dict[int, float]] = {}
+    floors: dict[tuple[str, str], dict[int, float]] = {}
     for place, operation in enumerate(operations):
         cure = PATCHES if _is_of_patches(operation) else CURES.get(operation.name, "") if _is_outer(operation) else ""
         if cure and costs_s[place] > max(FAR * (least_s := _floor_s(operation, device)), SHORT_S):
-            found.setdefault((operation.name, cure), {})[place] = least_s
-    for (name, cure), least in found.items():
+            floors.setdefault((operation.name, cure), {})[place] = least_s
+    for (name, cure), least in floors.items():
         cost_s, floor_s = time_at(least, costs_s), sum(least.values())
         wheres = places_text([operations[place] for place in least])
         text = f"{name} takes {cost_s / floor_s:.0f} times as long as its bytes or FLOP{wheres}"

@@ -200,7 +200,7 @@ def test_attention_is_told_in_each_back_end() -> None:
     work = torch_operation("_scaled_dot_product_cudnn_attention", heads, [tensor(1, 24, 16384, 128)])
     step = RecordedStep(operations=(work,), mode="eager", peak_bytes=0)
     (note,) = profile_of(step, [price(work, Gpu(H200))], H200, "h200", subject="s").notes
-    assert note.startswith("attention is cudnn's, as torch 2.11 to 2.13 with cuDNN 9.15 or newer choose")
+    assert note.startswith("attention is cudnn's, as torch 2.11 to 2.13 with cuDNN 9.15 or newer do")
     times = dict(re.findall(r"(cudnn|flash|efficient) ([\d.]+) ms", note))
     assert float(times["cudnn"]) == pytest.approx(4.899, rel=0.05)
     assert float(times["flash"]) == pytest.approx(9.288, rel=0.12)
