@@ -16,7 +16,7 @@ from .simulator.device.device import Device, found_device
 from .simulator.jobs.stopping import LIMIT_S
 from .simulator.operations.gaps import QUEUES, Queue
 from .simulator.operations.operation import MODES, Mode
-from .simulator.operations.priced import PricedKernel
+from .simulator.operations.price import L2, price_step
 from .simulator.operations.profile import Profile, profile_of
 from .simulator.operations.stated import StatedPrice, parse_prices, unused_notes
 from .tuning.step_kernels import Predicting, simulated_kernels, times_s
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
     from .kernels.pytorch.file import Recorded, Times, WrittenStep
-    from .simulator.operations.operation import RecordedStep
 
 INDICES = ("", "uniform")
 
@@ -39,6 +38,7 @@ class Asked:
             optimizer run.
         queue: `stream` or `graph`; settings: what-ifs of the device, `key=value`; options: of the recording.
         prices: that are stated of operations.
+        l2: what the step finds there, `warm` or `cold`; timing: how time is measured, `single` or `do_bench`.
     """
 
     mode: Mode = "auto"
@@ -47,6 +47,8 @@ class Asked:
     settings: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     prices: Sequence[StatedPrice] = ()
+    l2: L2 = "warm"
+    timing: str = "single"
 
 
 def profile(
@@ -58,6 +60,8 @@ def profile(
     queue: Queue = "stream",
     indices: str = "",
     prices: Mapping[str, str] | None = None,
+    l2: L2 = "warm",
+    timing: str = "single",
     workers: int | None = 1,
     time_limit_s: float | None = LIMIT_S,
 ) -> Profile:
@@ -74,6 +78,8 @@ def profile(
         indices: `uniform` draws indices whose values nobody gives; else Triton kernels that follow them are refused.
         prices: of operations that have none, by their names: a time, `{"mylib::op": "12us"}`, or a bandwidth at which
             their bytes move, `{"all_reduce": "450GB/s"}`; they go before other prices.
+        l2: what the step finds there: `warm`, what itself has left, or `cold`, zeros that are yet to be written back.
+        timing: how time is measured: a `single` run, or as `do_bench` shows it, on a cold L2.
         workers: processes that predict Triton kernels; 1: this one; None: one per core.
         time_limit_s: that the prediction of each may take once it is compiled; None: as long as it likes [s].
 
@@ -86,19 +92,23 @@ def profile(
     """
     gpu, name = found_device(device)
     optional_whole("workers", workers)
-    for what, given, allowed in (("mode", mode, MODES), ("queue", queue, QUEUES), ("indices", indices, INDICES)):
+    allowed_ones = {"mode": (mode, MODES), "queue": (queue, QUEUES), "indices": (indices, INDICES)}
+    allowed_ones |= {"l2": (l2, ("warm", "cold")), "timing": (timing, ("single", "do_bench"))}
+    for what, (given, allowed) in allowed_ones.items():
         if given not in allowed:
             raise ValueError(f"{what} = {shown(given)}: must be one of {', '.join(filter(None, allowed))}")
     if reason := why_not():
         raise RuntimeError(reason)
-    subject = function if isinstance(function, str) else _name(function)
+    subject = function if isinstance(function, str) else getattr(function, "__qualname__", type(function).__name__)
     if isinstance(function, str):
         if arguments:
             raise ValueError(f"{function}: takes no arguments here: `inputs()` of its file makes what it is given")
         if isinstance(device, Device):
             raise ValueError(f"device = {shown(device)}: name it, or its file, for a function that is in a file")
     stated = parse_prices(_texts(prices or {}))
-    asked = Asked(mode=mode, train=train, queue=queue, options={"indices": indices}, prices=stated)
+    asked = Asked(
+        mode=mode, train=train, queue=queue, options={"indices": indices}, prices=stated, l2=l2, timing=timing
+    )
     how = Predicting(limit_s=time_limit_s, workers=workers)
     if isinstance(function, str):
         step = recorded(function, gpu, name, asked, how)
@@ -113,11 +123,6 @@ def _texts(prices: Mapping[str, str]) -> Mapping[str, str]:
         if not (isinstance(name, str) and isinstance(price, str)):
             raise ValueError(f"prices = {{{name!r}: {price!r}}}: must be texts, e.g. {{'mylib::op': '12us'}}")
     return prices
-
-
-def _name(function: Callable[..., Any]) -> str:
-    """What people call a function or a module."""
-    return str(getattr(function, "__qualname__", type(function).__name__))
 
 
 def runtime_estimation(device: Device | str = "h200") -> "Callable[[Node, int | None], float | None]":
@@ -194,24 +199,9 @@ def profiled(
     step: "Recorded", device: Device, name: str, asked: Asked, predicting: Predicting, subject: str = "step"
 ) -> Profile:
     """Price a recorded step. Args: device, name: that it was recorded for; subject: its name, for people."""
-    simulated = simulated_kernels(step, device, name, predicting, asked.prices)
-    priced = prices(step.step, device, simulated, asked.prices)
+    l2: L2 = "cold" if asked.timing == "do_bench" else asked.l2
+    simulated = simulated_kernels(step, device, name, replace(predicting, l2=l2), asked.prices)
+    priced = price_step(step.step, device, simulated, asked.prices, l2)
     noted = replace(step.step, notes=(*step.step.notes, *unused_notes(asked.prices, step.step)))
     queue: Queue = "graph" if step.step.graphed else asked.queue
-    return profile_of(noted, priced, device, name, subject=subject, queue=queue)
-
-
-def prices(
-    step: "RecordedStep",
-    device: Device,
-    simulated: Mapping[int, PricedKernel | str],
-    stated: Sequence[StatedPrice] = (),
-) -> tuple[tuple[PricedKernel, ...], ...]:
-    """Of each operation of a step that repeats its kernels, in order.
-
-    Args:
-        simulated: Triton kernels by number of the operation; stated: prices that go before.
-    """
-    from .simulator.operations.price import price_step
-
-    return price_step(step, device, simulated, stated, repeats=True)
+    return profile_of(noted, priced, device, name, subject=subject, queue=queue, timing=asked.timing)

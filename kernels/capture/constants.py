@@ -32,12 +32,12 @@ def element_of(known: Known, function: Any, args: Any, options: dict[str, Any]) 
     if not (by_element or packet in OF_ELEMENTS) or function._overloadname.endswith("out"):
         return None
 
-    def one(leaf: Any) -> Any:
+    def reduced_leaf(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if leaf.numel() == 1 and known.has_values(leaf):
             return leaf.clone()
-        if (element := known.one(leaf)) is None:
+        if (element := known.equal_element(leaf)) is None:
             raise _Differs
         return element
 
@@ -49,7 +49,7 @@ def element_of(known: Known, function: Any, args: Any, options: dict[str, Any]) 
     kept = {name: value for name, value in options.items() if name not in PLACED}
     try:
         unread = reduced[: packet in UNREAD]
-        result = function(*unread, *tree_map(one, reduced[len(unread) :]), **tree_map(one, kept))
+        result = function(*unread, *tree_map(reduced_leaf, reduced[len(unread) :]), **tree_map(reduced_leaf, kept))
     except (_Differs, RuntimeError, NotImplementedError):
         return None
     made = tree_leaves(result)

@@ -1,6 +1,7 @@
 """Which tensors have values while launches are recorded, and which of them lie on the GPU that is not there.
 
-A tensor on the `meta` device has none, but where all of its storage holds one value: that is kept, whatever its size. One on the CPU has, unless something wrote to it that has none itself: then its
+A tensor on the `meta` device has none, but where all of its storage holds one value, which is kept whatever its size.
+One on the CPU has, unless something wrote to it that has none itself: then its
 storage is kept as unknown, with a mask of the elements that were written since, so that filling it makes it known.
 """
 
@@ -64,15 +65,15 @@ class Known:
         self._entry(tensor).stored_by = kernel
 
     def fill(self, tensor: torch.Tensor, value: torch.Tensor | None) -> None:
-        """Something was written to a tensor. Args: value: one element, where all of it holds that; None: it does not."""
+        """A tensor was written to. Args: value: an element, where all of it holds that; None: it does not."""
         whole = tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
         if value is not None and whole:
             self._entry(tensor).fill = bytes(value.reshape(1).view(torch.uint8).tolist())
         elif self._of(tensor).fill:
             self._entry(tensor).fill = b""
 
-    def one(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """An element of a tensor that holds one value, which stands for all of it; None: it holds others, or unknown ones."""
+    def equal_element(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """An element of a tensor whose elements are equal, as a tensor; None: they differ, or are not known."""
         fill, size = self._of(tensor).fill, tensor.element_size()
         parts = {(fill * size)[at : at + size] for at in range(0, len(fill) * size, size)}
         if len(parts) != 1:

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from .cubin import Code, kernel_code
 
 INSTRUCTION_BYTES = 16
+ENCODED_AS = {103: 100, 121: 120}
+"""Capability that the disassembler of Triton 3.6 lacks -> the one whose instructions it executes."""
 FIRST = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*/\* (0x[0-9a-f]{16}) \*/\s*$")
 SECOND = re.compile(r"^\s*/\* (0x[0-9a-f]{16}) \*/\s*$")
 """The two lines of an instruction: its address [B], text and low word; its high word."""
@@ -65,7 +67,7 @@ def _together(codes: Sequence[Code], capability: int) -> list[str | None]:
     """Text of each kernel; None of one that is not whole in the listing of them all."""
     if not codes:
         return []
-    target = f"SM{capability}{'a' if capability >= 90 else ''}"
+    target = f"SM{ENCODED_AS.get(capability, capability)}{'a' if capability >= 90 else ''}"
     try:
         listing = inspect(b"".join(code.text for code in codes), "-b", target, "-hex", tool="nvdisasm")
     except subprocess.CalledProcessError:

@@ -94,7 +94,7 @@ class Session:
             return self._recorded(ran, args, options)
         except RunsBackward:
             self._training.is_on = True
-        self._launches.forget()
+        self._launches.captures.clear()
         if self._asked_to_compile:
             _forget_compiled()
         self._warm_up(function, args, options)

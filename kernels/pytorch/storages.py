@@ -78,15 +78,13 @@ class Storages:
             return made.set_(kept, tensor.storage_offset(), tensor.shape, tensor.stride())
 
     def begin_step(self) -> None:
-        """Storages that are numbered from now on are made by the step."""
+        """What is numbered from now on is made by the step."""
         self._first_made = self._count
 
     def writable(self, tensor: torch.Tensor, elements: int) -> torch.Tensor | None:
         """A tensor on the CPU, writing to which gives values to one on the device; None: some stay unknown.
 
-        Args:
-            elements: that are written: all of a storage, or parts of one that the step has made and nothing has written
-                to, which is all zeros there.
+        Args: elements: that are written: all of a storage, or parts of one that the step has made, all zeros till then.
         """
         number, size = self.number(tensor), tensor.untyped_storage().nbytes()
         whole = elements * tensor.element_size() == size

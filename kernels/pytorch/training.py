@@ -36,11 +36,9 @@ class RunsBackward(BaseException):
 class Training:
     """Follows the phases of a step.
 
-    Attributes:
-        is_on: whether the step trains; if not, a backward pass raises `RunsBackward`.
-
     Args:
-        recorder: that takes it down; compiled: whether the whole step will be.
+        recorder: that takes it down; compiled: whether the whole step will be; is_on: whether it trains: else a
+            backward pass raises `RunsBackward`.
     """
 
     def __init__(self, recorder: Recorder, compiled: bool, is_on: bool) -> None:

@@ -58,10 +58,6 @@ class TritonLaunches:
         finally:
             vars(self).update(before)
 
-    def forget(self) -> None:
-        """Begin anew."""
-        self.captures = []
-
     def hook_triton(self, stack: ExitStack) -> None:
         """Record what the user's code launches itself."""
         stack.enter_context(patch.object(JITFunction, "run", self._outermost(self._users.jit_run())))

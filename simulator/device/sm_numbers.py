@@ -7,7 +7,7 @@ table `[sm]`, and `base` there names the architecture to take the others from, w
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field
+from dataclasses import Field, dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -53,6 +53,9 @@ class SmNumbers:
     shfl_smem_passes: float = number(1, 10, part=CODE, doc="how often SHFL passes shared memory beside wgmma")
     ldgsts_smem_turn_fraction: float = number(0, 1, part=CODE, doc="LDGSTS's turn at L1, over the lines it writes")
     uniform_interval_cycles: float = number(0, 100, part=CODE, doc="between two instructions of the uniform datapath")
+    imad_wide_pair_cycles: int = number(
+        0, 100, whole=True, part=CODE, doc="that IMAD.WIDE of two registers and a pair holds its warp longer"
+    )
     bsync_cycles: int = number(0, 1000, whole=True, part=CODE, doc="from the end of a divergent branch to what follows")
     membar_gpu_cycles: int = number(0, 1e5, whole=True, part=CODE, doc="MEMBAR for all SMs, behind a store: at least")
     atomic_extra_cycles: float = number(0, 1e4, part=CODE, doc="what an atomic gives back, beyond an L2 hit")
@@ -185,6 +188,11 @@ class SmNumbers:
 
 
 _ORDERED = (("spill_l1_kept_fraction", "spill_l1_lost_fraction"),)
+
+
+def as_kept(sm: SmNumbers) -> SmNumbers:
+    """An SM as kept costs of schedules were simulated on: it has all code at hand, and reads four registers at once."""
+    return replace(sm, fetch_core_bytes=1e9, imad_wide_pair_cycles=0)
 
 
 def sm_fields() -> dict[str, Field[Any]]:

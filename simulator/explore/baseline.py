@@ -46,7 +46,8 @@ def baselines(problem: Problem, like: Schedule, device: Device, settings: Settin
     best = [item.config for item in ranked if item.fits and item.config != config][: FINALISTS - 1]
     finalists = [Trial(candidate=replace(default.candidate, config=other)) for other in (config, *best)]
     if peak_bytes(launches) > RETRIED_BYTES:
-        small = next(few for few in _smaller(problem) if _held_bytes(few, default.candidate, device) <= RETRIED_BYTES)
+        fewer = (few for few in _smaller(problem) if _held_bytes(few, default.candidate, device) <= RETRIED_BYTES)
+        small = next(fewer, problem)
         winner = ranking(small, device, finalists, settings, workers)[0].config
         kept = {winner, config} if peak_bytes(launches) <= BESIDE_BYTES else {winner}
         finalists = [trial for trial in finalists if trial.candidate.config in kept]

@@ -21,7 +21,7 @@ class Attempts:
 
     Args:
         names: of each piece; limit_s: that each may take, None: as long as it likes [s].
-        tell: called when a phase begins; clock: gives the time now [s].
+        tell: called when a phase begins; clock: gives the time now [s], by default CPU time of the thread that works.
     """
 
     def __init__(

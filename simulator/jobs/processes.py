@@ -15,12 +15,15 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any
 
 TELLING = re.compile(r"error:|fatal|Assertion|LLVM ERROR", re.IGNORECASE)
 """Lines of a process's output that say why it stopped."""
 LONGEST_REASON = 300
 ASKS = "asks"
+IDLE_FRACTION = 0.01
+"""A process that computes a smaller share of the time waits for something; what lacks so little of its time had it."""
 Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
 """What a process asks whoever gave it the job, and what it is told: plain values."""
 
@@ -57,7 +60,8 @@ class Answerer:
         """Send a job and wait for its answer.
 
         Args:
-            timeout_s: after so long without an answer, or a question, the process is killed [s].
+            timeout_s: after so long without an answer, or a question, the process is killed [s]: CPU time of it and of
+                what it has started, or any time where it computes nothing.
             replies: answers what the process asks back.
 
         Raises:
@@ -80,18 +84,35 @@ class Answerer:
         self, process: "subprocess.Popen[bytes]", message: Mapping[str, Any], timeout_s: float
     ) -> dict[str, Any]:
         """Send a line and wait for one. Raises: Died."""
-        late = threading.Event()
+        late, done = threading.Event(), threading.Event()
+        used_s, timers = [cpu_s(process.pid)], list[threading.Timer]()
 
-        def give_up() -> None:
+        def look(left_s: float) -> None:
+            if done.is_set():
+                return
+            used_s.append(cpu_s(process.pid))
+            last_s = used_s[-1] - used_s[-2]
+            if IDLE_FRACTION * left_s < last_s < (1.0 - IDLE_FRACTION) * left_s:
+                wait(left_s - last_s)  # others have the cores, too
+                return
             late.set()
             self.kill()
 
-        timer = threading.Timer(timeout_s, give_up)
-        timer.start()
+        def wait(left_s: float) -> None:
+            timers.append(threading.Timer(left_s, look, (left_s,)))
+            timers[-1].daemon = True
+            timers[-1].start()
+
+        wait(timeout_s)
         try:
             return _exchange(process, message)
         except (EOFError, OSError, ValueError) as error:
-            if late.is_set():
+            if late.is_set() and used_s[-1] - used_s[-2] > IDLE_FRACTION * timers[-1].interval:
+                reason = (
+                    f"the {self._noun} was still at work after {timeout_s:g} s of computing; a longer limit may do"
+                    " (--time-limit, or timeout_s)"
+                )
+            elif late.is_set():
                 reason = f"hang: the {self._noun} gave no answer in {timeout_s:g} s"
             elif isinstance(error, ValueError):
                 reason = f"the {self._noun} gave an answer that is no JSON"
@@ -103,7 +124,8 @@ class Answerer:
             self.stop()
             raise
         finally:
-            timer.cancel()
+            done.set()
+            timers[-1].cancel()
 
     @property
     def said(self) -> str:
@@ -183,6 +205,18 @@ def _exchange(process: "subprocess.Popen[bytes]", job: Mapping[str, Any]) -> dic
     if not isinstance(answer, dict):
         raise ValueError("no object")
     return answer
+
+
+def cpu_s(group: int) -> float:
+    """CPU time of the processes of a group, and of children that have ended [s]; 0 where the system does not tell."""
+    total = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        total += sum(map(int, fields[11:15])) if int(fields[2]) == group else 0
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def how_ended(status: int) -> str:

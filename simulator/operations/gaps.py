@@ -47,15 +47,15 @@ class Queued:
         return self.host_wait_s > LAUNCH_BOUND * self.end_s
 
 
-def queued(operations_s: Sequence[Sequence[float]], *, host_s: float, gap_s: float) -> Queued:
+def queued(operations_s: Sequence[Sequence[float]], *, host_s: float, gap_s: float, ahead_s: float = 0.0) -> Queued:
     """Let the GPU work a step off.
 
     Args:
         operations_s: of each operation the times of its kernels, in order [s]; one that launches none costs nothing.
-        host_s: that the host takes for each operation that launches, 0 in a CUDA graph [s].
+        host_s: that the host takes for each operation that launches, 0 in a CUDA graph; ahead_s: its lead [s].
         gap_s: from the end of a kernel to the start of the next, at least [s]: `launch_graph_s` of a device.
     """
-    enqueued_s = ended_s = busy_s = host_wait_s = 0.0
+    enqueued_s, ended_s, busy_s, host_wait_s = -ahead_s, 0.0, 0.0, 0.0
     starts: list[tuple[float, ...]] = []
     ran = False
     for times_s in operations_s:

@@ -5,10 +5,12 @@ least time that its bytes take, and a reason, and stands outside every total.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 from ..device.device import Device
 from ..jobs.attempts import internal
 from ..launch.before import Before, recent
+from ..prediction.timing import ZEROED_BYTES
 from .families.attention import attention, attention_backward
 from .families.composed import logsumexp, loss_of_elements, loss_of_logits, recurrent_cell, sum_of_products
 from .families.convolutions.dense import convolution, convolution_backward
@@ -68,11 +70,14 @@ from .families.vectors.distances import distances, euclidean
 from .families.vectors.norms import cross, diagonals, renorm, weight_norm
 from .families.vectors.numbers import angle, joined, leaky_noise, polar
 from .gpu import Gpu
-from .operation import Operation, RecordedStep
+from .operation import Operand, Operation, RecordedStep
 from .priced import NoPrice, PricedKernel
 from .stated import WAITS, StatedPrice, is_collective, stated_kernel
 
 Price = Callable[[Operation, Gpu], list[PricedKernel]]
+L2 = Literal["empty", "warm", "cold"]
+ZEROS = Operand(storage=1 << 40, storage_bytes=ZEROED_BYTES, shape=(ZEROED_BYTES,), strides=(1,), dtype="uint8")
+"""What `do_bench` writes before each call."""
 
 
 def _dropout(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -81,6 +86,14 @@ def _dropout(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 def _arange(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [gpu.kernel("arange", (), operation.outputs)]
+
+
+def _packed_product(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`_weight_int4pack_mm`: weights of 4 bits are unpacked on the way to tensor cores, which take bf16."""
+    flop = 2.0 * operation.inputs[0].elements * operation.outputs[0].shape[-1]
+    busy_s = flop / (gpu.device.fastest_flop_per_cycle("bf16") * gpu.sms * gpu.device.tensor_boost_clock_hz)
+    note = "packed weights were not measured: their bytes, or FLOP at the peak"
+    return [gpu.kernel("tinygemm", operation.inputs, operation.outputs, source="matmul", tensor_s=busy_s, note=note)]
 
 
 MULTIPLYING = ("mm", "bmm", "addmm", "addmm_activation", "baddbmm", "linear", "mv", "addmv", "scaled_mm")
@@ -108,11 +121,18 @@ IMAGES: Mapping[str, Price] = {
     "rot90": turned,
 }
 """Prices of operations on images."""
+NAMED: Sequence[Any] = (
+    topk, sort, nll_loss_backward, convolution_backward, cudnn_batch_norm_backward, logsumexp, nll_loss2d_backward,
+    binary_cross_entropy, binary_cross_entropy_backward, scatter_reduce, index_reduce, segment_reduce,
+    masked_scatter, index_fill, multinomial, renorm, polar, angle,
+)  # fmt: skip
+"""Prices that are called like torch's operations."""
 PRICES: Mapping[str, Price] = {
     **dict.fromkeys(SIMPLE | MATH | MATH_BACKWARD | SERIES_OF | DRAWN, elementwise),
     **dict.fromkeys(MULTIPLYING, matmul),
     "grouped_mm": grouped,
     "int_mm": integer_product,
+    "weight_int4pack_mm": _packed_product,
     **dict.fromkeys((f"scaled_dot_product_{kind}_attention" for kind in ("cudnn", "flash", "efficient")), attention),
     **dict.fromkeys(
         (f"scaled_dot_product_{kind}_attention_backward" for kind in ("cudnn", "flash", "efficient")),
@@ -130,59 +150,42 @@ PRICES: Mapping[str, Price] = {
     "native_group_norm": group_norm,
     "native_group_norm_backward": group_norm_backward,
     **dict.fromkeys(("cumsum", "cumprod"), running_sum),
-    "topk": topk,
-    "sort": sort,
     **dict.fromkeys(("histc", "bincount"), histogram),
     "transform_bias_rescale_qkv": split_heads,
     **dict.fromkeys(("constant_pad_nd", "slice_backward", "select_backward"), placed),
     **dict.fromkeys(("repeat", "flip", "roll", "glu"), spread),
     **dict.fromkeys(("slice_scatter", "select_scatter"), inserted),
     "nll_loss_forward": nll_loss,
-    "nll_loss_backward": nll_loss_backward,
     **dict.fromkeys(("cat", "stack"), cat),
     **dict.fromkeys(("tril", "triu"), triangle),
     **dict.fromkeys(("embedding", "index", "unsafe_index", "index_select", "gather"), gather),
     **dict.fromkeys(("index_put", "index_put_impl", "index_add", "index_copy", "scatter", "scatter_add"), scatter),
     "embedding_dense_backward": embedding_backward,
     **dict.fromkeys(("convolution", "cudnn_convolution"), convolution),
-    "convolution_backward": convolution_backward,
     "native_batch_norm_backward": batch_norm_backward,
-    "cudnn_batch_norm_backward": cudnn_batch_norm_backward,
     **dict.fromkeys(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"), loss_of_elements),
     "binary_cross_entropy_with_logits": loss_of_logits,
-    "logsumexp": logsumexp,
     "inductor::_mm_plus_mm": sum_of_products,
     **IMAGES,
+    **{price.__name__: price for price in NAMED},
     "native_dropout": _dropout,
     **dict.fromkeys(("thnn_fused_gru_cell", "thnn_fused_lstm_cell"), recurrent_cell),
     **dict.fromkeys(("arange", "linspace", "eye"), _arange),
     **dict.fromkeys(("fft_r2c", "fft_c2r", "fft_c2c"), transform),
     "cudnn_rnn": recurrent_layers,
     "nll_loss2d_forward": nll_loss2d,
-    "nll_loss2d_backward": nll_loss2d_backward,
-    "binary_cross_entropy": binary_cross_entropy,
-    "binary_cross_entropy_backward": binary_cross_entropy_backward,
-    "scatter_reduce": scatter_reduce,
-    "index_reduce": index_reduce,
-    "segment_reduce": segment_reduce,
     **dict.fromkeys(("embedding_bag", "embedding_bag_forward_only"), embedding_bag),
     **dict.fromkeys(("embedding_bag_backward", "embedding_bag_dense_backward"), embedding_bag_backward),
-    "masked_scatter": masked_scatter,
-    "index_fill": index_fill,
     **dict.fromkeys(("cummax", "cummin", "logcumsumexp"), running_choice),
     **dict.fromkeys(("bucketize", "searchsorted"), searched),
     **dict.fromkeys(("kthvalue", "median", "nanmedian"), ranked),
-    "multinomial": multinomial,
     "euclidean_dist": euclidean,
     "cdist_forward": distances,
-    "renorm": renorm,
     "weight_norm_interface": weight_norm,
     "linalg_cross": cross,
     "linalg_solve_triangular": triangles_solved,
     **dict.fromkeys(("diag_embed", "diagonal_copy"), diagonals),
     "complex": joined,
-    "polar": polar,
-    "angle": angle,
     "rrelu_with_noise": leaky_noise,
 }
 """torch's name, without underscores around it -> its price."""
@@ -198,7 +201,7 @@ def price_step(
     device: Device,
     simulated: Mapping[int, PricedKernel | str],
     stated: Sequence[StatedPrice] = (),
-    repeats: bool = False,
+    l2: L2 = "empty",
 ) -> tuple[tuple[PricedKernel, ...], ...]:
     """The kernels of each operation of a step, in order.
 
@@ -210,24 +213,26 @@ def price_step(
         simulated: number of a Triton operation in `step.operations` -> its kernel, from machine code; or why there is
             none, in one line.
         stated: prices that go before all others.
-        repeats: whether the step follows itself, and finds in L2 what it left there.
+        l2: what the step finds there: what itself has left (`warm`), zeros that are yet to be written back (`cold`).
     """
 
     def triton(number: int, operation: Operation, gpu: Gpu) -> PricedKernel:
         return _triton(operation, simulated[number], gpu)
 
-    return _priced(step, Gpu(device), triton, stated, repeats)
+    return _priced(step, Gpu(device), triton, stated, l2)
 
 
-def kernels_before(step: RecordedStep, device: Device, stated: Sequence[StatedPrice] = ()) -> dict[int, Before]:
-    """What ran before each Triton kernel of a step that repeats, by number of the operation."""
+def kernels_before(
+    step: RecordedStep, device: Device, stated: Sequence[StatedPrice] = (), l2: L2 = "warm"
+) -> dict[int, Before]:
+    """What ran before each Triton kernel of a step, by number of the operation. Args: as `price_step`."""
     before: dict[int, Before] = {}
 
     def triton(number: int, operation: Operation, gpu: Gpu) -> PricedKernel:
         before[number] = recent(gpu.kernels, device.l2_bytes)
         return refused(operation, gpu, "")
 
-    _priced(step, Gpu(device), triton, stated, repeats=True)
+    _priced(step, Gpu(device), triton, stated, l2)
     return before
 
 
@@ -236,7 +241,7 @@ def _priced(
     gpu: Gpu,
     triton: Callable[[int, Operation, Gpu], PricedKernel],
     stated: Sequence[StatedPrice],
-    repeats: bool,
+    l2: L2,
 ) -> tuple[tuple[PricedKernel, ...], ...]:
     """The kernels of each operation. Args: triton: gives that of a Triton operation, by its number."""
 
@@ -247,7 +252,9 @@ def _priced(
             return (triton(number, operation, gpu),)
         return price(operation, gpu)
 
-    for _ in range(2 if repeats else 1):
+    if l2 == "cold":
+        gpu.kernel("Memset", (), (ZEROS,))
+    for _ in range(2 if l2 == "warm" else 1):
         priced = tuple(kernels(number, operation) for number, operation in enumerate(step.operations))
     return priced
 

@@ -3,7 +3,7 @@
 `to_dict` gives the object that `tilesight profile --json` prints, `str` the text that it prints for people.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,12 @@ from .. import units
 from ..device.device import Device
 from ..display.files import written_by
 from ..display.frames import frame
+from ..prediction.timing import EVENTS_S, ZEROED_BYTES
 from .gaps import HOST_S, QUEUES, Queue, Queued, queued
+from .gpu import Gpu
 from .groups import Group, Key, bound_by, grouped, time_of
 from .operation import Operation, RecordedStep
+from .price import price
 from .priced import PricedKernel
 from .unlucky.checklist import hints_of
 from .unlucky.hint import Hint
@@ -26,6 +29,10 @@ SCHEMA = "tilesight.profile/1"
 WIDTH = 120
 READ_OFF = ("matmul", "attention", "bytes")
 """Sources of prices that were read off GPUs of compute capability 9.0."""
+CARRIED = "prices of torch's and vendors' kernels were read off an H100 and an H200: here by clocks, SMs, bandwidths"
+BACK_ENDS = {f"_scaled_dot_product_{kind}_attention": kind for kind in ("cudnn", "flash", "efficient")}
+MATTERS = 0.1
+"""Share of attention in the time from which on its back ends are told beside each other."""
 TOP = 20
 """Lines of a table where nobody says how many."""
 
@@ -91,6 +98,7 @@ class Profile:
         peak_bytes: most memory that tensors take at a time, copies of convolutions and workspaces of products;
             parameter_bytes: of these parameters and buffers; hbm_bytes: that the device has [B].
         notes: of the recording, one line each; hints: what is unlucky, what costs most first.
+        timing: how time is measured: `single` or `do_bench`.
         ended: what the step raised after its last kernel, in one line; empty: it ran to its end.
     """
 
@@ -106,6 +114,7 @@ class Profile:
     hbm_bytes: int
     notes: tuple[str, ...] = ()
     hints: tuple[Hint, ...] = ()
+    timing: str = "single"
     ended: str = ""
 
     @property
@@ -125,8 +134,8 @@ class Profile:
 
     @property
     def step_s(self) -> float:
-        """From the begin of the step to the end of its last kernel [s]."""
-        return self.queued.end_s
+        """From the begin of the step to the end of its last kernel, or between events around them [s]."""
+        return self.queued.end_s + (EVENTS_S if self.timing == "do_bench" else 0.0)
 
     @property
     def refused(self) -> tuple[ProfileRow, ...]:
@@ -166,6 +175,7 @@ class Profile:
             "subject": self.subject,
             "device": self.device,
             "mode": self.mode,
+            "timing": self.timing,
             "complete": self.complete,
             "ended": self.ended or None,
             "kernels": len(self.rows),
@@ -216,22 +226,23 @@ class Profile:
 
 
 def _queue_dict(queue: Queued) -> dict[str, Any]:
-    return {
-        "step_s": queue.end_s,
-        "idle_s": queue.idle_s,
-        "host_wait_s": queue.host_wait_s,
-        "launch_bound": queue.launch_bound,
-    }
+    return {"step_s": queue.end_s} | {name: getattr(queue, name) for name in ("idle_s", "host_wait_s", "launch_bound")}
 
 
-def _carried(priced: Sequence[Sequence[PricedKernel]], device: Device) -> tuple[str, ...]:
-    """A note where prices of kernels that are no Triton kernels are those of another GPU."""
-    read_off = any(kernel.source in READ_OFF for kernels in priced for kernel in kernels)
-    if not read_off or device.compute_capability == "9.0":
-        return ()
-    return (
-        "prices of torch's and vendors' kernels were read off an H100 and an H200: here by clocks, SMs, bandwidths",
-    )
+def _assumed(step: RecordedStep, priced: Sequence[Sequence[PricedKernel]], device: Device) -> Iterator[str]:
+    """Whose kernels prices were read off, and which back end attention has, and what others would take."""
+    every = [kernel for kernels in priced for kernel in kernels]
+    if device.compute_capability != "9.0" and any(kernel.source in READ_OFF for kernel in every):
+        yield CARRIED
+    half = [it for it in step.operations if it.name in BACK_ENDS and len(it.inputs) == 3 and "16" in it.inputs[0].dtype]
+    attention_s = sum(kernel.time_s for kernel in every if kernel.source == "attention")
+    if half and attention_s > MATTERS * sum(map(time_of, every)):
+        alone = {
+            name: [it for work in half for it in price(replace(work, name=name), Gpu(device))] for name in BACK_ENDS
+        }
+        each = ", ".join(f"{BACK_ENDS[name]} {units.duration(sum(map(time_of, own)))}" for name, own in alone.items())
+        taken = " and ".join(dict.fromkeys(BACK_ENDS[it.name] for it in half))
+        yield f"attention is {taken}'s, as torch 2.11 to 2.13 with cuDNN 9.15 or newer choose; by itself {each}"
 
 
 def profile_of(
@@ -242,19 +253,22 @@ def profile_of(
     *,
     subject: str,
     queue: Queue = "stream",
+    timing: str = "single",
 ) -> Profile:
     """Put a step and its prices together.
 
     Args:
         priced: of each operation its kernels, in order.
         device, name: that the prices are for; subject: the step's name; queue: that starts are told of.
+        timing: `do_bench`: the host enqueues the step while zeros are written to L2.
 
     Raises:
         ValueError: there are not as many prices as operations.
     """
     times_s = [[time_of(kernel) for kernel in kernels] for kernels in priced]
     gap_s = device.launch_graph_s
-    streamed = queued(times_s, host_s=HOST_S[step.mode], gap_s=gap_s)
+    ahead_s = ZEROED_BYTES / device.hbm_write_bytes_per_s if timing == "do_bench" else 0.0
+    streamed = queued(times_s, host_s=HOST_S[step.mode], gap_s=gap_s, ahead_s=ahead_s)
     graphed = queued(times_s, host_s=0.0, gap_s=gap_s)
     starts_s = (graphed if queue == "graph" else streamed).starts_s
     rows = tuple(
@@ -273,7 +287,8 @@ def profile_of(
         peak_bytes=peak_bytes(step, priced, device),
         parameter_bytes=step.parameter_bytes,
         hbm_bytes=device.hbm_bytes,
-        notes=(*step.notes, *_carried(priced, device)),
+        notes=(*step.notes, *_assumed(step, priced, device)),
+        timing=timing,
         ended=step.ended,
     )
     return replace(made, hints=hints_of(step, priced, device, streamed, graphed))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.sm import instruction
-from ..device.sm_numbers import SmNumbers
+from ..device.sm_numbers import SmNumbers, as_kept
 from ..emulator.threads import Step
 from ..launch.program import Launch
 from ..launch.traced import TracedCode
@@ -76,6 +76,7 @@ def follow(launch: Launch, capability: int, sm_numbers: SmNumbers) -> FollowedCo
     flow = flow_of(launch.resources.code.sass)
     if launch.traced:
         return _follow_traced(launch, launch.traced[0], flow, capability, sm_numbers)
+    sm_numbers = as_kept(sm_numbers)
     widened, constants = few_items(launch, launch.resources.code.constants, capability)
     cta, executed = find_cta(widened)
     paths = find_paths(flow, followed_blocks(flow, widened, constants, cta))

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..core.sm.instruction import LOAD
 from ..device.device import Device
+from ..device.sm_numbers import as_kept
 from ..launch.program import Launch, Loop
 from ..launch.walk import steps
 from ..residency.residency import Residency
@@ -91,6 +92,7 @@ def compiled_costs(
         classes = class_costs(launch, residency, device, resident)
         return replace(classes[0], steps={name: cost for costs in classes for name, cost in costs.steps.items()})
     capability = int(device.compute_capability.replace(".", ""))
+    device = device if launch.traced else replace(device, sm=as_kept(device.sm))
     seen = followed or follow(launch, capability, device.sm)
     resident = resident or residency.ctas_per_busy_sm
     attributions = seen.attributions

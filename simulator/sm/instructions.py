@@ -19,7 +19,8 @@ from ..sass.decode import Instruction
 from ..sass.flow import FLOWS_KEPT, Flow
 from ..sass.matrix import MatmulShape, matmul_shape_of, tensor_cycles
 from ..sass.opcodes import Rule, find_rule, interval_cycles, rules, thread_bytes
-from ..sass.operands import Name, integer_of
+from ..sass.operands import Name, Register, integer_of
+from ..sass.registers import result_operands
 
 PIPES = {
     "fma": sm.FMA,
@@ -94,6 +95,8 @@ def lower_code(
             stall_cycles = max(stall_cycles, sm_numbers.bsync_cycles)
         if instruction.family == "MEMBAR" and WIDE & set(instruction.modifiers):
             stall_cycles = max(stall_cycles, sm_numbers.membar_gpu_cycles)
+        if instruction.opcode.startswith("IMAD.WIDE") and _adds_pair(instruction):
+            stall_cycles += sm_numbers.imad_wide_pair_cycles
         lowered.append(
             _describe(instruction, rule, sm_numbers)._replace(
                 stall_cycles=stall_cycles,
@@ -103,6 +106,12 @@ def lower_code(
             )
         )
     return lowered, unknown
+
+
+def _adds_pair(instruction: Instruction) -> bool:
+    """Whether an IMAD.WIDE multiplies two registers and adds two more: it reads four."""
+    sources = instruction.operands[result_operands(instruction) :]
+    return all(isinstance(source, Register) and source.number is not None for source in sources[:3])
 
 
 def _describe(instruction: Instruction, rule: Rule | None, numbers: SmNumbers) -> SmInstruction:

@@ -15,8 +15,8 @@ from ..limits import LINE_BYTES, SUB_CORES
 from ..trace.paths import CtaPaths
 
 WAITING = (
-    "compiled code: in the simulated SM its warps wait for each other for ever: slots of a ring of barriers are not told "
-    "apart there, or the kernel hangs"
+    "compiled code: in the simulated SM its warps wait for each other for ever: slots of a ring of barriers are not "
+    "told apart there, or the kernel hangs"
 )
 LEAST_LOGGED, CTA_MARKS = 16, 4
 """Room of the log at first, whatever runs, and of each CTA beside its iterations: twice its begin and end. A guess; a

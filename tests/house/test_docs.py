@@ -62,6 +62,23 @@ def test_the_index_links_every_page() -> None:
     assert missing == []
 
 
+def test_the_readme_takes_a_minute() -> None:
+    """At most 120 lines; what it shows of `predict` is what the page about kernels shows, which is run."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.splitlines()) <= 120
+    ((shown,),) = [re.findall(r"^```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]
+    assert shown in (DOCS / "your-kernel.md").read_text("utf-8")
+
+
+def test_examples_are_the_files_of_the_pages() -> None:
+    """As a reader of the page about kernels writes them; the others are named where what they print is shown."""
+    written = {file: text for section in sections(DOCS / "your-kernel.md") for file, text in section.files()}
+    told = "".join((DOCS / page).read_text("utf-8") for page in ("choose.md", "diff.md"))
+    for path in (DOCS / "examples").iterdir():
+        same = path.read_text("utf-8") == written.get(path.name)
+        assert same or f"docs/examples/{path.name}" in told, path.name
+
+
 def test_decisions_are_few_and_short() -> None:
     """At most twelve records of twenty lines: a record that is superseded goes, and Git keeps it."""
     lines_by_record = {path.name: len(path.read_text("utf-8").splitlines()) for path in (DOCS / "decisions").iterdir()}

@@ -10,7 +10,6 @@ from house.farm import ROOT
 from tilesight.compiling import why_not
 
 PAGES = {
-    "README.md": "## From Python",
     "docs/closed-forms.md": "## Training",
     "docs/lesson.md": "# Lesson",
     "docs/python.md": "# From Python",
@@ -43,6 +42,8 @@ def test_shown_programs_print_what_is_shown(page: str, capsys: pytest.CaptureFix
 def test_another_output_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """The check above fails where a page shows something else."""
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
-    (tmp_path / "README.md").write_text("## From Python\n```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", "utf-8")
+    (tmp_path / "docs").mkdir()
+    shown = "# From Python\n```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n"
+    (tmp_path / "docs/python.md").write_text(shown, "utf-8")
     with pytest.raises(AssertionError):
-        test_shown_programs_print_what_is_shown("README.md", capsys)
+        test_shown_programs_print_what_is_shown("docs/python.md", capsys)

@@ -169,7 +169,7 @@ SIGNATURES = {
     "expert_ids_ptr num_tokens_post_padded_ptr N K EM num_valid_tokens stride_am stride_ak stride_be stride_bk "
     "stride_bn stride_cm stride_cn stride_asm stride_ask stride_bse stride_bsk stride_bsn stride_bbe stride_bbn "
     "| group_n group_k naive_block_assignment BLOCK_SIZE_M BLOCK_SIZE_N BLOCK_SIZE_K GROUP_SIZE_M SPLIT_K "
-    "MUL_ROUTED_WEIGHT top_k compute_type use_fp8_w8a8 use_int8_w8a8 use_int8_w8a16 per_channel_quant HAS_BIAS",
+    "MUL_ROUTED_WEIGHT top_k compute_type use_fp8_w8a8 use_int8_w8a8 use_int8_w8a16 per_channel_quant HAS_BIAS SWAP_AB",
     "sglang-moe": "a_ptr a_desc b_ptr b_desc bias_ptr c_ptr a_scale_ptr b_scale_ptr topk_weights_ptr "
     "sorted_token_ids_ptr expert_ids_ptr num_tokens_post_padded_ptr add_mask_ptr N K EM num_valid_tokens stride_am "
     "stride_ak stride_be stride_bk stride_bn stride_bias_e stride_bias_n stride_cm stride_cn stride_asm stride_ask "
@@ -180,6 +180,34 @@ SIGNATURES = {
     "stride_As_m stride_As_k stride_Bs_k stride_Bs_n | BLOCK_SIZE_M BLOCK_SIZE_N BLOCK_SIZE_K GROUP_SIZE_M",
 }
 """Parameters of the engines' kernels, as read in November 2026; those behind the bar are constants."""
+
+
+@pytest.mark.parametrize(
+    ("rows", "device", "swapped"), [(16, "h100-sxm", True), (64, "h100-sxm", False), (16, "b200", False)]
+)
+def test_fp8_products_of_low_tiles_are_transposed_on_hopper(
+    rows: int, device: str, swapped: bool, tmp_path: Path
+) -> None:
+    """As both engines do since 2026, where their kernel takes it: below the 64 rows of a wgmma."""
+    run_time, constants = (part.split() for part in SIGNATURES["vllm-moe"].split("|"))
+    file = tmp_path / "kernel.py"
+    parameters = ", ".join([*run_time, *(f"{constant}: tl.constexpr" for constant in constants)])
+    file.write_text(
+        "import triton, triton.language as tl\n"
+        f"@triton.jit\ndef kernel({parameters}):\n    tl.store(c_ptr + tl.program_id(0), 7.0 if SWAP_AB else 3.0)\n"
+    )
+    shape = {
+        "engine": "vllm-moe",
+        "kernel": f"{file}:kernel",
+        "layer": plain(SCALED_LAYERS["vllm-moe"]),
+        "batch": 40,
+        "config": {**ENTRY, "BLOCK_SIZE_M": rows},
+        "skew": 0.0,
+        "seed": 0,
+    }
+    (recorded,) = capture_calls(LAUNCHES, Asked(device=device, shapes=(shape,), timeout_s=120))
+    texts = [call.job["ttir"] for call in recorded.calls if isinstance(call, KernelCall)]
+    assert len(texts) == 2 and all(("7.0" in text) == swapped for text in texts)
 
 
 @pytest.mark.parametrize("name", SIGNATURES)

@@ -49,8 +49,8 @@ def test_indices_of_more_than_16_mib_are_those_that_were_drawn(dtype: torch.dtyp
     def draw(where: str) -> torch.Tensor:
         return torch.randint(0, high, (count,), dtype=dtype, device=where, generator=torch.Generator().manual_seed(3))
 
-    found = recorded(lambda: draw(device)).values
-    assert found is not None and torch.equal(found, draw("cpu"))
+    drawn = recorded(lambda: draw(device)).values
+    assert drawn is not None and torch.equal(drawn, draw("cpu"))
 
 
 def test_a_view_of_large_indices_begins_where_it_does() -> None:
@@ -120,7 +120,7 @@ def test_what_is_written_over_in_part_is_no_constant(spoil: Callable[[torch.Tens
 
 
 def test_a_walk_through_zeros_of_8_gib_touches_a_sector_a_step() -> None:
-    """Each step goes where the last one says; all addresses are known, also of iterations that registers are guessed of."""
+    """Each step goes where the last one says: all addresses are known, whatever is guessed of the last steps."""
     with tilesight.capture() as launches:
         words = 1 << 31
         chase[(1,)](

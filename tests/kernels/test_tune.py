@@ -279,7 +279,10 @@ def test_tritons_autotuner_reads_what_was_predicted(
     path, cache = tmp_path / "mine.py", tmp_path / "cache"
     path.write_text(FILE, encoding="utf-8")
     files = ("--format", "triton-cache", "--to", str(cache))
-    (launch,) = answer_of(capsys, "tune", f"{path}:tune", "--device", "h100", *files, "--workers", "1")["launches"]
+    assert main(["tune", f"{path}:tune", "--device", "h100", *files, "--workers", "1", "--json"]) == 0
+    output = capsys.readouterr()
+    (launch,) = json.loads(output.out)["launches"]
+    assert "Triton reads these files on every GPU of sm_90, whichever of them they are predicted for" in output.err
     user_function(path, "tune")
     tuner = sys.modules["mine"].tuned
     target = triton.backends.compiler.GPUTarget("cuda", 90, 32)

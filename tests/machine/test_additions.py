@@ -68,7 +68,7 @@ def test_additions_to_many_lines_take_little_longer_than_stores() -> None:
     """All slices work side by side: 2 MiB at the pace of an H200 (docs/lab/atomics.cu), 6 us of launch left out."""
     stored_us = CTAS * TIMES * LINE_BYTES / H200.l2_write_bytes_per_s * 1e6
     assert us(additions(1 << 14)) == pytest.approx(4.9, rel=0.1)
-    assert stored_us < us(additions(1 << 14)) < 1.25 * stored_us
+    assert stored_us < us(additions(1 << 14)) < 1.5 * stored_us
 
 
 def test_who_is_given_back_what_was_there_waits_for_the_sum() -> None:

@@ -8,7 +8,7 @@ from machine.toys import GPU, KIB, cost, launch, run, sweeps, tensor
 from support.lab import measured
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.engine import launch_state
-from tilesight.simulator.engine.clock import Clocks, clock_ratio_per_sm, clocks_of
+from tilesight.simulator.engine.clock import Clocks, clock_ratio_per_sm, clocks_of, tensor_clock_hz
 from tilesight.simulator.launch.program import Loop, Step
 
 H200 = replace(load_device("h200"), gpc_clock_spread=0.01)
@@ -127,3 +127,9 @@ def test_elapsed_cycles_are_those_of_an_idle_cluster_up_to_twelve_ctas(few: bool
     assert len(seen) == 22
     assert np.all((fastest > 1.97e9) == few)
     assert np.all(busy < 1.83e9)
+
+
+@pytest.mark.parametrize(("dtype", "hz"), [("fp64", H200.boost_clock_hz), ("i8", H200.tensor_boost_clock_hz)])
+def test_products_of_fp64_leave_the_clock_as_it_is(dtype: str, hz: float) -> None:
+    """1.98 GHz under DMMA, 1.80 under HMMA and IMMA (docs/lab/matmul_clocks.cu)."""
+    assert tensor_clock_hz(replace(launch((), (), [(0,)]), dtype=dtype), H200) == hz

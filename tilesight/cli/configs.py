@@ -8,9 +8,8 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from ..simulator.schedules.options import Option
-from ..simulator.schedules.registry import DEFAULT_SCHEDULE, all_options, all_schedules, find_schedule
+from ..simulator.schedules.registry import all_options, all_schedules
 from .groups import Group, parameter
-from .line.headings import MORE_SCHEDULE, SCHEDULE
 from .output import BadInput
 from .parse import each_once
 
@@ -77,5 +76,4 @@ def _typer_option(option: Option, several: bool) -> Any:
         f"--{option.name.replace('_', '-')}",
         help=option.help.removesuffix(".") + only + ".",
         metavar=f"{metavar},..." if several else metavar,
-        rich_help_panel=SCHEDULE if option.name in find_schedule(DEFAULT_SCHEDULE).options else MORE_SCHEDULE,
     )

@@ -74,27 +74,19 @@ def option(
     metavar: str = "INT",
     parser: Callable[[str], Any] | None = None,
     words: Callable[[], Iterable[str]] | None = None,
-    heading: str | None = None,
 ) -> Any:
-    """A typer option; a whole number where nothing else is said.
-
-    Args:
-        words: what a shell completes it by; heading: in the help, where its name does not say.
-    """
+    """A typer option; a whole number where nothing else is said. Args: words: what a shell completes it by."""
 
     def completed(incomplete: str) -> list[str]:
         return [word for word in words() if word.startswith(incomplete)] if words else []
 
     reader = parser or (whole if metavar == "INT" else None)
-    complete = completed if words else None
-    return typer.Option(
-        name, help=doc, metavar=metavar, parser=reader, autocompletion=complete, rich_help_panel=heading
-    )
+    return typer.Option(name, help=doc, metavar=metavar, parser=reader, autocompletion=completed if words else None)
 
 
-def flag(name: str, doc: str, heading: str | None = None) -> Any:
-    """A typer flag. Args: heading: as of `option`."""
-    return typer.Option(name, help=doc, rich_help_panel=heading)
+def flag(name: str, doc: str) -> Any:
+    """A typer flag."""
+    return typer.Option(name, help=doc)
 
 
 def text_or_file(option: str, given: str) -> str:

@@ -11,16 +11,9 @@ from ..simulator.problems.attention_backward import AttentionBackwardProblem
 from ..simulator.problems.lengths import lengths_of
 from ..simulator.problems.problem import Field, Problem
 from ..simulator.schedules.contract import Schedule
-from ..simulator.schedules.registry import (
-    DEFAULT_SCHEDULE,
-    all_problems,
-    all_schedules,
-    default_schedule,
-    find_schedule,
-)
+from ..simulator.schedules.registry import all_problems, all_schedules, default_schedule
 from .given import Given, refuse_unread
 from .groups import Group, parameter
-from .line.headings import MORE_PROBLEM, PROBLEM
 from .output import BadInput, bad_input
 from .parse import dtype_of, flag, mask_text, number, one_of, option, text_or_file, whole
 
@@ -164,8 +157,7 @@ class ProblemOptions(ShapeOptions):
     def parameters(cls) -> list[inspect.Parameter]:
         """The lengths beside the others."""
         lengths = [
-            parameter(name, Annotated[int | None, option(_dashed(name), doc, heading=PROBLEM)], None)
-            for name, doc in LENGTHS.items()
+            parameter(name, Annotated[int | None, option(_dashed(name), doc)], None) for name, doc in LENGTHS.items()
         ]
         return [*super().parameters(), *lengths]
 
@@ -194,14 +186,6 @@ def _named(names: Sequence[str], kind: type[Problem]) -> list[str]:
 
 def _annotation(item: Field) -> Any:
     """The option of a field, for typer."""
-    annotation = _option(item)
-    usual = find_schedule(DEFAULT_SCHEDULE)
-    fields = {field.name for field in usual.problem.FIELDS} - usual.problem.ASKS_NOTHING.keys() | set(usual.reads)
-    annotation.__metadata__[0].rich_help_panel = PROBLEM if item.name in fields else MORE_PROBLEM
-    return annotation
-
-
-def _option(item: Field) -> Any:
     name, text = _dashed(item.name), _help(item)
     if isinstance(item.default, bool):
         return Annotated[bool, flag(name, text)]

@@ -10,7 +10,7 @@ from ..simulator.emulator.storage import STORAGE_SHIFT
 from ..simulator.jobs.stopping import LIMIT_S
 from ..simulator.launch.before import Before
 from ..simulator.operations.gpu import EMPTY_S, Gpu, as_profiled_s
-from ..simulator.operations.price import kernels_before
+from ..simulator.operations.price import L2, kernels_before
 from ..simulator.operations.priced import PricedKernel
 from ..simulator.operations.stated import StatedPrice
 from ..simulator.prediction.kernel_row import KernelRow, fastest_first
@@ -49,13 +49,14 @@ class Predicting:
     Args:
         limit_s, compile_limit_s: that each prediction, and the compiler for each launch may take, None: as long as
             they like [s].
-        workers: processes; progress: called with (launches answered, launches in all).
+        workers: processes; progress: called with (launches answered, launches in all); l2: as `price_step` has it.
     """
 
     limit_s: float | None = LIMIT_S
     compile_limit_s: float | None = None
     workers: int | None = 1
     progress: Callable[[int, int], None] | None = None
+    l2: L2 = "warm"
 
 
 def simulated_kernels(
@@ -66,7 +67,7 @@ def simulated_kernels(
     Args:
         stated: prices that go before those of operations, and of kernels.
     """
-    before = kernels_before(step.step, device, stated)
+    before = kernels_before(step.step, device, stated, predicting.l2)
     operations = {number: step.step.operations[number] for number in before}
     chosen = _chosen(step, operations, device, name, predicting)
     calls = [_following(step.calls[chosen[number]], before[number]) for number in operations]

@@ -64,8 +64,8 @@ def keep_written(l2: Lru, parts: int, granule: int, near: int, home: int, share:
         elif is_present(l2, copy):
             touch(l2, group, copy)
         else:
-            written += insert(l2, group, copy, share, passing)
-    return written + mark_dirty(l2, list_of(l2, parts, home, granule), copy_of(parts, granule, home, home))
+            written += insert(l2, group, copy, share, passing and other != home)
+    return written + mark_dirty(l2, list_of(l2, parts, home, granule), copy_of(parts, granule, home, home), passing)
 
 
 @inlined
@@ -79,7 +79,7 @@ def keep_read(l2: Lru, parts: int, granule: int, near: int, home: int, share: in
         touch(l2, list_of(l2, parts, home, granule), home_copy)
     else:
         insert(l2, list_of(l2, parts, home, granule), home_copy, share, False)
-    if home != near and l2.entries[home_copy, STATE] != DIRTY:
+    if home != near and l2.entries[home_copy, STATE] < DIRTY:
         insert(l2, list_of(l2, parts, near, granule), copy, share, False)
 
 

@@ -45,7 +45,7 @@ def fetch(
         arrival += hbm_latency(counter, rates, granule, stride, how, time)
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
         written += insert(l2, group, home_copy, share, how.passing)
-    if home != near and l2.entries[home_copy, STATE] != DIRTY:
+    if home != near and l2.entries[home_copy, STATE] < DIRTY:
         written += insert(
             l2, list_of(l2, parts, near, granule), copy_of(parts, granule, near, home), share, how.passing
         )

@@ -17,8 +17,8 @@ from ..jit import compiled, inlined
 
 BEFORE, AFTER, STATE, SIZE = 0, 1, 2, 3
 """Columns of `Lru.entries`; the first two are those of `Lru.dirty` as well."""
-ABSENT, CLEAN, DIRTY = 0, 1, 2
-"""Values of STATE."""
+ABSENT, CLEAN, DIRTY, PASSING = 0, 1, 2, 3
+"""Values of STATE; the last is dirty too, and the next to leave once it is written back."""
 USED, CAPACITY, DIRTY_BYTES, MOST_DIRTY_BYTES, LEFT_BYTES, DRIVEN_SHARE, COLUMNS = 0, 1, 2, 3, 4, 5, 6
 """Columns of `Lru.lists`: bytes in use, bytes in all, dirty bytes of entries, and the most that may be dirty; dirty
 bytes left from before, and how many of these each byte that is brought in drives out."""
@@ -119,14 +119,21 @@ def _drive_out(lists: np.ndarray, which: int, most: float) -> int:
 
 
 @inlined
-def mark_dirty(lru: Lru, which: int, number: int) -> int:
-    """An entry that is present has been written. Returns: bytes written back of what has been dirty for longest [B]."""
+def mark_dirty(lru: Lru, which: int, number: int, passing: bool) -> int:
+    """An entry that is present has been written.
+
+    Args:
+        passing: it is the next to leave once it is written back.
+
+    Returns:
+        Bytes written back of what has been dirty for longest [B].
+    """
     entries, lists, sentinel = lru.entries, lru.lists, _sentinel(lru, which)
-    if entries[number, STATE] == DIRTY:
+    if entries[number, STATE] >= DIRTY:
         _unlink(lru.dirty, number)
     else:
-        entries[number, STATE] = DIRTY
         lists[which, DIRTY_BYTES] += entries[number, SIZE]
+    entries[number, STATE] = PASSING if passing else DIRTY
     _link(lru.dirty, sentinel, number)
     written = _drive_out(
         lists, which, lists[which, DIRTY_BYTES] + lists[which, LEFT_BYTES] - lists[which, MOST_DIRTY_BYTES]
@@ -134,6 +141,9 @@ def mark_dirty(lru: Lru, which: int, number: int) -> int:
     while lists[which, DIRTY_BYTES] > lists[which, MOST_DIRTY_BYTES]:
         oldest = lru.dirty[sentinel, BEFORE]
         _unlink(lru.dirty, oldest)
+        if entries[oldest, STATE] == PASSING:
+            _unlink(entries, oldest)
+            _link_last(entries, sentinel, oldest)
         entries[oldest, STATE] = CLEAN
         lists[which, DIRTY_BYTES] -= entries[oldest, SIZE]
         written += entries[oldest, SIZE]
@@ -173,7 +183,7 @@ def drop(lru: Lru, which: int, number: int) -> int:
     entries, lists = lru.entries, lru.lists
     _unlink(entries, number)
     size = entries[number, SIZE]
-    dirty = entries[number, STATE] == DIRTY
+    dirty = entries[number, STATE] >= DIRTY
     entries[number, STATE] = ABSENT
     lists[which, USED] -= size
     if not dirty:

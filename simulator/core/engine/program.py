@@ -47,6 +47,7 @@ TILE = np.dtype(
         ("part", np.float64),  # share of the sectors added to that are added to in part only
         ("lists_at", np.int64),  # of a tile in pieces: variable that says where the lists of its item begin, else -1
         ("lists_base", np.int64),  # where all of its lists begin
+        ("beside", np.int64),  # bytes of a row that it and those of the next items take side by side
     ]
 )
 STEP_TILES = np.dtype(

@@ -128,10 +128,12 @@ def _access_at(
     if width < tensor.row_bytes:
         if rows > 1 or one_of_several:
             pieces = max(1.0, min(rows, high) * min(1.0, tensor.row_bytes / rates.hbm_place_bytes))
-        cost += rates.hbm_piece_write_bytes / width
-        if width < LINE_BYTES:
+        # CTAs beside each other come at the same time.
+        beside = max(width, tile.beside)
+        cost += rates.hbm_piece_write_bytes / beside
+        if beside < LINE_BYTES:
             read_cost += rates.hbm_part_line_cost
-        elif width < 2 * LINE_BYTES:
+        elif beside < 2 * LINE_BYTES:
             read_cost += rates.hbm_single_line_cost
         if one_of_several:
             # Nobody else reads or writes beside it while it is in L2.
@@ -170,9 +172,10 @@ def _access_at(
                     fetch_to_add(memory, rates, granule, size, stride, added_to, time)
                     if tile.added == 0:
                         add(memory.slices, rates, place, size, part, tile.integers == 1, near, time)
+                # The port has taken what atomics that give back bring.
                 _write_granule(
-                    memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, turns, cost, sm, time,
-                    passing,
+                    memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size,
+                    turns * (1 - tile.added), cost, sm, time, passing,
                 )  # fmt: skip
             else:
                 gives_back = tile.adds == 1
@@ -211,8 +214,8 @@ def _read_granule(
         return max(asked[slot, unit, ARRIVES], taken + rates.l2_latency)
     counter[L2_READ] += size
     cycles = size * rates.given_back_cycles_per_byte if gives_back else turns * rates.l2_read_cycles_per_byte
-    # Its request goes where stores go, behind those that came before, at the same pace for what atomics give back.
-    asking = turns * rates.l2_read_cycles_per_byte * rates.l2_request_share
+    # Its request goes where stores go, behind those that came before; atomics keep that port until they give back.
+    asking = cycles if gives_back else turns * rates.l2_read_cycles_per_byte * rates.l2_request_share
     begins = serve(free, FIRST_L2 + parts + near, time, asking) - asking
     done = serve(free, FIRST_L2 + near, begins, cycles)
     first, last, share = 0, parts, size if parts == 1 else size // 2

@@ -12,7 +12,7 @@ from ..groups import time_of
 from ..operation import RecordedStep
 from ..priced import PricedKernel
 from .floors import far_from_floor, reordered
-from .fusing import copies, grown, head_dims, masks, unfused_norms, written_scores
+from .fusing import copies, grown, slow_attention, unfused_norms, written_scores
 from .hint import Hint
 from .matmuls import alignment, full_precision, tails, uneven
 
@@ -29,8 +29,9 @@ def hints_of(
         priced: of each operation its kernels; stream, graph: how they follow each other.
     """
     costs_s = [sum(map(time_of, kernels)) for kernels in priced]
-    rules = (written_scores, unfused_norms, copies, grown, masks, head_dims, alignment, uneven, full_precision)
+    rules = (written_scores, unfused_norms, copies, grown, alignment, uneven, full_precision)
     hints = [hint for rule in rules if (hint := rule(step.operations, costs_s))]
+    hints += filter(None, slow_attention(step.operations, costs_s))
     hints += [*far_from_floor(step.operations, costs_s, device), *reordered(step.operations, priced)]
     waits = None if step.graphed else _launches(stream, graph)
     hints += [hint for hint in (tails(step.operations, priced, device), waits) if hint]

@@ -9,10 +9,8 @@ from ..operation import Operation
 from ..priced import PricedKernel
 from .hint import Hint, places_text, time_at
 
-FAR = 4.0
-"""Times the floor from which on an operation is named."""
-SHORT_S = 10e-6
-"""Operations that take less are no matter of bytes [s]."""
+FAR, SHORT_S = 4.0, 10e-6
+"""Times the floor from which on an operation is named; time below which it is no matter of bytes [s]."""
 ANOTHER_LAYOUT = ("nchw_to_nhwc", "nhwc_to_nchw")
 SCANS = ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin")
 INNERMOST = "have the dimension that it goes along innermost (a transposed copy before)"

@@ -1,6 +1,6 @@
 """Operations that could be one kernel, or another: attention, norms, copies. In: a step's operations; out: hints."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..operation import Operation
 from .hint import Hint, concerning, listed, places_text, time_at
@@ -9,7 +9,7 @@ SOFTMAX = frozenset({"_softmax", "_safe_softmax"})
 NORM_PARTS = frozenset({"_to_copy", "pow", "square", "mul", "mean", "var", "var_mean", "add", "rsqrt", "sub", "div"})
 COPIES = frozenset({"clone", "copy_", "copy", "contiguous"})
 GROWN = 0.75
-"""Of what is joined one piece has at least so much, where the others are added to it."""
+"""Share of a joined tensor that one piece has at least, where the others are added to it."""
 FAST_HEAD_DIM, HEAD_DIM_STEP = 128, 32
 """Attention kernels are fastest up to that head dim, and are written for multiples of the step."""
 
@@ -104,35 +104,25 @@ def grown(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | N
     )
 
 
-def masks(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
-    """Attention with a mask as a tensor, which is read, and which no back end skips by."""
-    return concerning(
-        *("mask", _attention(operations, masked=True), operations, costs_s),
+def slow_attention(operations: Sequence[Operation], costs_s: Sequence[float]) -> Iterator[Hint | None]:
+    """Attention off the fast path, by a mask that is a tensor, or else by head dims that the kernels are not for."""
+    places: dict[bool, list[int]] = {True: [], False: []}
+    for place, operation in enumerate(operations):
+        if operation.kind == "torch" and "scaled_dot_product" in operation.name and operation.inputs:
+            masked = len(operation.inputs) > 3 and "backward" not in operation.name
+            if masked or _is_odd(operation.inputs[0].shape[-1]):
+                places[masked].append(place)
+    yield concerning(
+        *("mask", places[True], operations, costs_s),
         text="attention with a mask that is a tensor: all of it is computed, and flash does not take it",
         cure="is_causal=True, no mask where nothing is padded, or flex_attention with a block mask",
     )
-
-
-def head_dims(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
-    """Attention of head dims that the vendor's kernels are not written for; where there is a mask, that decides."""
-    attention = _attention(operations, masked=False)
-    places = [place for place in attention if _is_odd(operations[place].inputs[0].shape[-1])]
-    dims = sorted({operations[place].inputs[0].shape[-1] for place in places})
-    return concerning(
-        *("head dim", places, operations, costs_s),
+    dims = sorted({operations[place].inputs[0].shape[-1] for place in places[False]})
+    yield concerning(
+        *("head dim", places[False], operations, costs_s),
         text=f"attention of head dim {listed(dims)}: off the fast path",
         cure=f"head dims of 64 or {FAST_HEAD_DIM}",
     )
-
-
-def _attention(operations: Sequence[Operation], masked: bool) -> list[int]:
-    """Places of attention with a mask, or without one."""
-    return [
-        place
-        for place, operation in enumerate(operations)
-        if operation.kind == "torch" and "scaled_dot_product" in operation.name and operation.inputs
-        if masked == (len(operation.inputs) > 3 and "backward" not in operation.name)
-    ]
 
 
 def _is_odd(head_dim: int) -> bool:

@@ -60,6 +60,11 @@ def head_lines(profile: Profile) -> list[str]:
         *([missing_line(profile)] if profile.refused else []),
         f"{profile.subject} on {profile.device}, {profile.mode}: {time_text(profile)}{sources_text(profile)}",
         idle_text(profile),
+        *(
+            [f"As do_bench shows it: {units.duration(profile.step_s)} between events"]
+            if profile.timing != "single"
+            else []
+        ),
         memory_text(profile),
     ]
 

@@ -171,6 +171,7 @@ def tiles_of(
             path=use.path,  # type: ignore[arg-type]
             integers=use.integers,
             passing=use.passing,
+            part_fraction=use.part_fraction,
             zero_bytes=use.zero_bytes if rectangle.offset == use.runs[0][0] else 0,
         )
     ]

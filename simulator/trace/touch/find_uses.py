@@ -16,7 +16,7 @@ from ..cta.bases import Bases, probe_masks
 from ..cta.cta_run import Iteration
 from ..paths import OUTSIDE
 from .cta_class import CtaClass
-from .footprints import Runs, layers_of, moved, runs_of, whole_sectors
+from .footprints import Runs, layers_of, moved, runs_of, total_bytes, whole_sectors
 from .grouped_accesses import group_accesses
 from .listed_boxes import boxes_of
 from .rounds import MOST_STRETCHES, rounds_are_alike, stretches_of
@@ -165,7 +165,9 @@ class _UseMaker:
             move = self.pattern.moves[at]
             signature = _signature(self.iterations[at], move)
             if signature not in known:
-                known[signature] = [moved(runs, -move) for runs in _layers_of(self.iterations[at])]
+                known[signature] = [
+                    moved(runs, -move) for runs in _layers_of(self.iterations[at], self.key.path == "atomic")
+                ]
             for layer, runs in enumerate(known[signature]):
                 if runs:
                     layers[layer][at] = runs
@@ -184,6 +186,7 @@ class _UseMaker:
     def _use(self, runs: Runs, starts: Array, zero_bytes: int) -> Use:
         """A use by strides. Args: runs: of an iteration; starts: of the first one, int64 (CTAs,) [B]."""
         pattern, key = self.pattern, self.key
+        part_fraction = _part_fraction(runs) if key.path == "atomic" else 0.0
         runs = _in_sectors(runs, starts, pattern.strides)
         origin = runs[0][0]
         zero = origin - sum(stride * number for stride, number in zip(pattern.strides, self.begin, strict=True))
@@ -199,6 +202,7 @@ class _UseMaker:
             runs=runs,
             base=starts + zero,
             strides=pattern.strides,
+            part_fraction=part_fraction,
             ahead=pattern.ahead,
             zero_bytes=zero_bytes,
             uneven=self._rounds(runs, origin) if pattern.restarts else None,
@@ -322,6 +326,12 @@ def _in_sectors(runs: Runs, starts: Array, strides: tuple[int, ...]) -> Runs:
     )
 
 
+def _part_fraction(runs: Runs) -> float:
+    """Share of the sectors of runs that these cover in part only."""
+    whole = sum(max(0, (start + length) // SECTOR_BYTES + -start // SECTOR_BYTES) for start, length in runs)
+    return 1.0 - whole * SECTOR_BYTES / total_bytes(runs)
+
+
 def _zero_bytes(copies: Sequence[IterationAccess]) -> int:
     """Bytes of the rows of boxes that lie outside of their tensor."""
     boxes = [(copy.box.descriptor.box_rows, copy.touched[0]) for copy in copies if copy.box is not None]
@@ -336,10 +346,14 @@ def _signature(accesses: Sequence[IterationAccess], move: int) -> bytes:
     return b"".join(part.tobytes() for part in (*sizes, *parts))
 
 
-def _layers_of(accesses: Sequence[IterationAccess]) -> list[Runs]:
-    """Runs of an iteration: of all that it fetches, or in the layers of copies that share nothing."""
+def _layers_of(accesses: Sequence[IterationAccess], in_part: bool) -> list[Runs]:
+    """Runs of an iteration: of all that it fetches, or in the layers of copies that share nothing.
+
+    Args:
+        in_part: as of `layers_of`.
+    """
     parts = [part for access in accesses for part in access.touched]
     if accesses[0].sectors is None:
-        return layers_of(parts)
+        return layers_of(parts, in_part)
     sectors = np.unique(np.concatenate([access.sectors for access in accesses if access.sectors is not None]))
     return [runs_of(parts, sectors)]

@@ -72,11 +72,16 @@ def runs_of(parts: Sequence[Touched], sectors: Array | None = None) -> Runs:
     return tuple((int(start), int(stop - start)) for start, stop in zip(starts, stops, strict=True))
 
 
-def layers_of(parts: Sequence[Touched]) -> list[Runs]:
-    """Runs that copies fetch which share nothing: all sectors once, those of two copies a second time, and so on."""
+def layers_of(parts: Sequence[Touched], in_part: bool = False) -> list[Runs]:
+    """Runs that copies fetch which share nothing: all sectors once, those of two copies a second time, and so on.
+
+    Args:
+        in_part: sectors that are touched in part stay so each time.
+    """
     numbers, counts = np.unique(np.concatenate([sectors_of(part) for part in parts]), return_counts=True)
     return [
-        runs_of(parts) if layer == 0 else runs_of(_whole(numbers[counts > layer])) for layer in range(int(counts.max()))
+        runs_of(parts, numbers[counts > layer]) if in_part or layer == 0 else runs_of(_whole(numbers[counts > layer]))
+        for layer in range(int(counts.max()))
     ]
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
+from ...sass.memory_instructions import COMPARE
 from ..cta.bases import Bases
 from ..cta.cta_run import CtaAccess
 from .cta_class import CtaClass
@@ -38,7 +39,7 @@ def group_accesses(cta_class: CtaClass) -> tuple[dict[UseKey, Accesses], dict[in
                 counts[access.place][1] += len(np.unique(touched.addresses // SECTOR_BYTES))
         storage = cta_class.subject.memory.number_of(int(access.addresses[access.active].flat[0]))
         key = key_of(instruction, (position.region, position.piece), cta_class.phases, access.place, storage)
-        parts = _by_warp(access, path == "atomic") if path in BY_WARP else (touched,)
+        parts = by_warp(access, path == "atomic", COMPARE in instruction.modifiers) if path in BY_WARP else (touched,)
         grouped[key][position.iteration].append(
             IterationAccess(access.place, position, parts, sectors, access.anchor, access.box)
         )
@@ -76,12 +77,18 @@ def _touched(access: CtaAccess) -> Touched:
     return Touched(access.addresses[access.active], access.size_bytes)
 
 
-def _by_warp(access: CtaAccess, in_passes: bool) -> tuple[Touched, ...]:
-    """Bytes that each warp touches, without warps that are masked; in_passes: as L2 adds to them."""
+def by_warp(access: CtaAccess, in_passes: bool, compared: bool) -> tuple[Touched, ...]:
+    """Bytes that each warp touches, without warps that are masked.
+
+    Args:
+        in_passes: as L2 adds to them; compared: what comes with a second operand, half of the words in a pass.
+    """
     warps = zip(access.addresses, access.active, strict=True)
     parts = [addresses[active] for addresses, active in warps if active.any()]
     if in_passes:
         parts = [of_pass for part in parts for of_pass in passes_of(part)]
+    if compared:
+        parts = [half for part in parts for half in (part[::2], part[1::2]) if len(half)]
     return tuple(Touched(part, access.size_bytes) for part in parts)
 
 

@@ -24,6 +24,7 @@ class Use:
         first, last: range of iterations of the innermost loop that have the use; last: one past it, -1: to the end;
         ahead: iterations that the use is ahead of its own, as in a software pipeline;
         zero_bytes: that TMA adds for rows of boxes outside of their tensor, in one iteration;
+        part_fraction: share of the sectors that atomics add to in part only;
         uneven: addresses of each iteration, where they are no affine function of it; listings: the same as lists.
     """
 
@@ -41,6 +42,7 @@ class Use:
     zero_bytes: int = 0
     integers: bool = False
     passing: bool = False
+    part_fraction: float = 0.0
     uneven: "Uneven | None" = None
     listings: tuple[Listing, ...] = ()
 

@@ -71,7 +71,7 @@ def _fill_ring(X, TILES, ring, full, empty, R: gl.constexpr):
         mbarrier.wait(empty.index(slot), ((i // 2) & 1) ^ 1)
         mbarrier.expect(full.index(slot), X.block_type.nbytes)
         tma.async_copy_global_to_shared(X, [t * R, 0], full.index(slot), ring.index(slot))
-        i += 1
+        i += 1  # noqa: SIM113
 
 
 @gluon.jit
@@ -87,7 +87,7 @@ def _drain_ring(Y, TILES, ring, out, full, empty, R: gl.constexpr, D: gl.constex
         out.index(PART).store(x)
         fence_async_shared()
         tma.async_copy_shared_to_global(Y, [(2 * t + PART) * R, 0], out.index(PART))
-        i += 1
+        i += 1  # noqa: SIM113
     tma.store_wait(0)
 
 

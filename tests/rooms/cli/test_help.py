@@ -17,13 +17,13 @@ MOST_OTHERS = 16
 
 def sections(text: str) -> dict[str, list[str]]:
     """Heading -> options, or commands, below it."""
-    found: dict[str, list[str]] = {}
+    headings: dict[str, list[str]] = {}
     for line in text.splitlines():
         if heading := re.fullmatch(r"([A-Z].*):", line):
-            found[heading[1]] = []
-        elif found and (name := re.match(r"  (?:-h, )?([-a-z\[][^ ]*)", line)):
-            found[list(found)[-1]].append(name[1])
-    return found
+            headings[heading[1]] = []
+        elif headings and (name := re.match(r"  (?:-h, )?([-a-z\[][^ ]*)", line)):
+            headings[list(headings)[-1]].append(name[1])
+    return headings
 
 
 def help_of(capsys: pytest.CaptureFixture[str], *command: str) -> dict[str, list[str]]:
@@ -35,23 +35,23 @@ def help_of(capsys: pytest.CaptureFixture[str], *command: str) -> dict[str, list
 @pytest.mark.parametrize("command", list(COMMANDS))
 def test_every_option_is_under_one_heading(capsys: pytest.CaptureFixture[str], command: str) -> None:
     """In the same order for all commands, and few under none; what writes files is output."""
-    found = help_of(capsys, command)
-    assert list(found) == [heading for heading in ORDER if heading in found]
-    shown = [name for names in found.values() for name in names if name.startswith("--")]
+    headings = help_of(capsys, command)
+    assert list(headings) == [heading for heading in ORDER if heading in headings]
+    shown = [name for names in headings.values() for name in names if name.startswith("--")]
     wanted = {param.opts[0] for param in COMMANDS[command].params} | {"--help"}
     assert sorted(shown) == sorted(name for name in wanted if name.startswith("--"))
-    assert len(found["Options"]) <= MOST_OTHERS
+    assert len(headings["Options"]) <= MOST_OTHERS
     outputs = {param.opts[0] for param in COMMANDS[command].params} & WRITES - {"--page"}
-    assert outputs <= set(found.get(OUTPUT, []))
+    assert outputs <= set(headings.get(OUTPUT, []))
 
 
 def test_what_only_some_schedules_take_is_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
     """The problem and the options of the schedule that runs unasked come first."""
-    found = help_of(capsys, "explore")
-    assert {"--batch", "--heads", "--causal", "--seqlen-k", "--model"} <= set(found[PROBLEM])
-    assert {"--page", "--softcap", "--latent-dim", "--lengths"} <= set(found[MORE_PROBLEM])
-    assert {"--schedule", "--block-m", "--num-warps"} <= set(found[SCHEDULE])
-    assert {"--splits", "--deterministic", "--softmax-variant"} <= set(found[MORE_SCHEDULE])
+    headings = help_of(capsys, "explore")
+    assert {"--batch", "--heads", "--causal", "--seqlen-k", "--model"} <= set(headings[PROBLEM])
+    assert {"--page", "--softcap", "--latent-dim", "--lengths"} <= set(headings[MORE_PROBLEM])
+    assert {"--schedule", "--block-m", "--num-warps"} <= set(headings[SCHEDULE])
+    assert {"--splits", "--deterministic", "--softmax-variant"} <= set(headings[MORE_SCHEDULE])
 
 
 def test_options_of_a_config_are_by_themselves(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,9 +61,9 @@ def test_options_of_a_config_are_by_themselves(capsys: pytest.CaptureFixture[str
 
 def test_commands_are_in_three_lists(capsys: pytest.CaptureFixture[str]) -> None:
     """By whom they are for, each once."""
-    found = help_of(capsys)
+    headings = help_of(capsys)
     lists = [
-        [name for name in found[heading] if name != "bad"]  # the epilog's second line begins so
+        [name for name in headings[heading] if name != "bad"]  # the epilog's second line begins so
         for heading in ("For schedules", "For your code", "On a GPU")
     ]
     assert sorted(name for names in lists for name in names) == sorted(COMMANDS)

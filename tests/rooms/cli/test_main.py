@@ -231,7 +231,7 @@ def test_heavy_libraries_wait_until_they_are_needed(arguments: list[str]) -> Non
     """So that help and lists come at once."""
     code = (
         "import sys; from tilesight.cli.main import main; main(sys.argv[1:]);"
-        "print(*{'numba', 'matplotlib'} & set(sys.modules), file=sys.stderr)"
+        "print(*{'numba', 'matplotlib', 'tilesight.simulator.operations.profile'} & set(sys.modules), file=sys.stderr)"
     )
     command = [sys.executable, "-P", "-c", code, *arguments]
     process = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -81,9 +81,9 @@ def test_a_model_is_answered_on_several_devices(capsys: pytest.CaptureFixture[st
 def test_each_answer_is_told_as_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     """On stderr, device by device, while others are still asked for."""
     assert main(["model", "llama-3-8b", "--tp", "8", "--seqlen", "256", "--device", "h100,h200"]) == 0
-    told = [line for line in capsys.readouterr().err.splitlines() if "prefill of B=1 H=4 G=1 M=N=256" in line]
-    assert [line.split(",")[0] for line in told] == ["tilesight: h100-sxm", "tilesight: h200"]
-    assert all(line.endswith("us a layer") for line in told)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "prefill of B=1 H=4 G=1 M=N=256" in line]
+    assert [line.split(",")[0] for line in lines] == ["tilesight: h100-sxm", "tilesight: h200"]
+    assert all(line.endswith("us a layer") for line in lines)
 
 
 def test_a_cache_of_another_type_is_half_as_large(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[profiling.Asked]:
         return SimpleNamespace(step=step, calls=())
 
     def prices(
-        step: RecordedStep, device: object, simulated: object, stated: object
+        step: RecordedStep, device: object, simulated: object, stated: object, l2: str
     ) -> Sequence[Sequence[PricedKernel]]:
         refused = step.operations[1].name == "sort"
         second = kernel(5e-6, name="sort", source="refused", reason="sort has no price") if refused else kernel(50e-6)
@@ -44,7 +44,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[profiling.Asked]:
 
     monkeypatch.setattr("tilesight.compiling.why_not", lambda: None)
     monkeypatch.setattr(profiling, "recorded", recorded)
-    monkeypatch.setattr(profiling, "prices", prices)
+    monkeypatch.setattr(profiling, "price_step", prices)
     return every
 
 
@@ -127,7 +127,7 @@ def test_devices_are_a_table(asked: list[profiling.Asked], capsys: Any) -> None:
         (["--decode", "4x8", "--buckets", "2,1"], "--buckets '2,1': 1x8 comes after 2x8; give the smaller first"),
         (["--decode", "4x8", "--buckets", "2", "--compare"], "--buckets 2: shows one mode, not 2; run once with each"),
         (["--by", "layer"], "'layer' must be one of module, op, kernel, source, phase"),
-        (["--device", "h20"], "--device: device 'h20' is unknown: did you mean h200, b200?"),
+        (["--device", "h30"], "--device: device 'h30' is unknown: did you mean h20, h200, b300?"),
         (["--top", "0"], "--top = 0: must be an integer of 1 or more"),
         (["--compare", "--trace", "t.json"], "--trace 't.json': shows one mode, not 2; run once with each"),
         (["--device", "h100,h200", "--trace", "t.json"], "--trace 't.json': shows one device, not h100-sxm, h200"),
@@ -157,3 +157,13 @@ def test_lines_are_what_by_says(asked: list[profiling.Asked], capsys: Any) -> No
         ["mlp", "x", "1", "100", "us", "67", "%", "3.00", "kB", "tensor", "cores"]
     ]
     assert "... and 1 other line: 33 % of the time; --top shows more" in text
+
+
+def test_a_step_is_measured_as_benchmarks_do(asked: list[profiling.Asked], capsys: Any) -> None:
+    """`--as do_bench` and `--l2 cold` reach the prices; the first says what it would show, and both are checked."""
+    assert main(["profile", "model.py:step", "--as", "do_bench"]) == 0
+    assert "As do_bench shows it: " in capsys.readouterr().out
+    assert main(["profile", "model.py:step", "--l2", "cold"]) == 0
+    assert [(wanted.l2, wanted.timing) for wanted in asked] == [("warm", "do_bench"), ("cold", "single")]
+    assert main(["profile", "model.py:step", "--l2", "hot"]) == 2
+    assert "must be one of warm, cold" in capsys.readouterr().err

@@ -32,7 +32,7 @@ def run(stream: list[tuple[int, bool]], sets: int, ways: int, dirty_fraction: fl
         else:
             touch(lru, number % sets, number)
         if write:
-            written_back += mark_dirty(lru, number % sets, number)
+            written_back += mark_dirty(lru, number % sets, number, False)
     return misses, written_back
 
 
@@ -56,7 +56,7 @@ def test_beyond_the_most_that_may_be_dirty_the_oldest_write_goes_first() -> None
     for number in (7, 8, 7, 9):
         if not is_present(lru, number):
             insert(lru, 0, number, 1, False)
-        written.append(mark_dirty(lru, 0, number))
+        written.append(mark_dirty(lru, 0, number, False))
     assert written == [0, 0, 0, 1]
     # 7 was written again after 8, so 8 is the oldest.
     assert [number for number in (7, 8, 9) if lru.entries[number, STATE] == DIRTY] == [7, 9]
@@ -68,6 +68,6 @@ def test_what_is_dropped_leaves_room_and_says_whether_it_was_dirty() -> None:
     lru = make_lru(ENTRIES, np.array([4]))
     for number in (1, 2):
         insert(lru, 0, number, 1, False)
-    mark_dirty(lru, 0, 2)
+    mark_dirty(lru, 0, 2, False)
     assert [drop(lru, 0, number) for number in (1, 2)] == [0, 1]
     assert lru.lists[0, USED] == 0

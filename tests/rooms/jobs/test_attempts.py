@@ -117,13 +117,36 @@ def test_the_clock_stands_still_while_numba_compiles(monkeypatch: pytest.MonkeyP
     """Functions that one calls are compiled inside of it, and count once; who loads the loops has the clock told."""
     assert jit.COMPILING is working_clock.COMPILING
     clock = Clock()
-    monkeypatch.setattr(working_clock, "monotonic", clock)
-    begin_s = working_clock.working_s()
+    for name in ("monotonic", "thread_time", "process_time"):
+        monkeypatch.setattr(working_clock, name, clock)
+    thread_s, process_s = working_clock.thread_s(), working_clock.process_s()
     clock.now_s += 5
     for step in (event.start_event, event.start_event, event.end_event):
         step("numba:compile")
         clock.now_s += 10
-    assert working_clock.working_s() - begin_s == 5
+    assert working_clock.process_s() - process_s == 5
     event.end_event("numba:compile")
     clock.now_s += 2
-    assert working_clock.working_s() - begin_s == 7
+    assert working_clock.process_s() - process_s == working_clock.thread_s() - thread_s == 7
+
+
+def test_a_piece_is_limited_by_what_its_thread_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by the time that passes while others have the cores, nor by what numba compiles in it."""
+    clock, cpu = Clock(), Clock()
+    monkeypatch.setattr(working_clock, "monotonic", clock)
+    monkeypatch.setattr(working_clock, "thread_time", cpu)
+    attempts = Attempts(["a"], 10.0)
+    with attempts.at(0, "trace"):
+        clock.now_s += 1000
+        event.start_event("numba:compile")
+        cpu.now_s += 100
+        event.end_event("numba:compile")
+        cpu.now_s += 9
+        check_wanted()
+    assert not attempts.refused
+    with attempts.at(0, "simulate"):
+        cpu.now_s += 2
+        check_wanted()
+    assert attempts.refused == {
+        0: "kernel a: no answer within 10 s (phase: simulate); a longer --time-limit may give one"
+    }

@@ -62,9 +62,35 @@ def test_a_hang_ends_with_all_that_it_started(
     file, hanging = tmp_path / "child", tmp_path / "hanging"
     timers = SimpleNamespace(Timer=patient_timer(hanging), Event=threading.Event)
     monkeypatch.setattr(processes, "threading", timers)
+    monkeypatch.setattr(processes, "cpu_s", lambda group: 0.0)
     with pytest.raises(Died, match=r"hang: the helper gave no answer in 0.1 s"):
         answerer.ask({"do": "child", "file": str(file), "hanging": str(hanging)}, 0.1)
     assert ended(int(file.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("used_s", "reason"),
+    [
+        ([0.0, 0.04, 0.07, 0.1], "the helper was still at work after 0.1 s of computing; a longer limit may do"),
+        ([5.0, 5.05, 5.05], "hang: the helper gave no answer in 0.1 s"),
+    ],
+)
+def test_a_process_has_its_time_of_computing_on_a_machine_that_others_use(
+    answerer: Answerer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, used_s: list[float], reason: str
+) -> None:
+    """What has had a share of the time alone is waited for; what computes nothing hangs."""
+    answerer.ask({"do": "echo", "say": ""}, HANG_S)
+    readings = iter(used_s)
+    monkeypatch.setattr(processes, "cpu_s", lambda group: next(readings))
+    with pytest.raises(Died) as death:
+        answerer.ask({"do": "wait", "asked": str(tmp_path / "asked")}, 0.1)
+    assert str(death.value).startswith(reason)
+    assert not list(readings)
+
+
+def test_cpu_time_is_that_of_the_whole_group() -> None:
+    """This process has computed something; a group that is not there, nothing."""
+    assert processes.cpu_s(os.getpgid(0)) > 0.0 == processes.cpu_s(2**30)
 
 
 def test_a_kill_from_another_thread_ends_the_wait(answerer: Answerer, tmp_path: Path) -> None:

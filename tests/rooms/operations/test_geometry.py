@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from support.torch_prices import kernels_of, operation, tensor
+from support.torch_prices import kernels_of, operation, tensor, time_of
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.operations.families.movement import found_again
 
@@ -144,3 +144,22 @@ def test_sectors_that_l2_has_lost_come_from_hbm_for_each_element() -> None:
     turned = replace(source, strides=(512 * 8192 * 16, 1, 8192 * 16, 16))
     (kernel,) = kernels_of(H100, operation("clone", (turned,), (output,)))
     assert 1e6 * kernel.time_s == pytest.approx(1512.7, rel=0.06)
+
+
+def test_rms_norms_of_a_gpu_with_more_bandwidth_wait_for_their_bytes() -> None:
+    """Six sizes on a B200 by a public report, launch counted (pytorch issue 159682): the wide ones within 15 %."""
+    reported_us = {
+        (16384, 1024): 32.0,
+        (16384, 4096): 48.0,
+        (32768, 4096): 88.0,
+        (65536, 1024): 97.0,
+        (65536, 2048): 101.0,
+        (65536, 4096): 167.0,
+    }
+    errors = {}
+    for (rows, row), us in reported_us.items():
+        given = (tensor(1, rows, row), tensor(2, row))
+        work = operation("_fused_rms_norm", given, (tensor(3, rows, row),), normalized_shape=(row,))
+        errors[rows, row] = 1e6 * time_of(load_device("b200"), work) / us - 1.0
+    assert all(abs(error) < 0.15 for (_, row), error in errors.items() if row > 1024), errors
+    assert sum(map(abs, errors.values())) / len(errors) < 0.25

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.torch_prices import channels_last, kernels_of, operation, tensor, time_of
-from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.device.device import Device, catalogue, load_device
 from tilesight.simulator.operations.families.elementwise import coalesced
 from tilesight.simulator.operations.families.foreach import CHUNK, MOST_CHUNKS, launches
 from tilesight.simulator.operations.operation import Operation
@@ -114,6 +114,31 @@ def test_counted_kernels_move_their_bytes(device: Device, name: str, shape: tupl
     else:
         work = operation(name, (source,), (bins,), min=0, max=63)
     assert time_of(device, work) >= least_s(device, work)
+
+
+@pytest.mark.parametrize("name", catalogue())
+@pytest.mark.parametrize(
+    ("product", "dtype", "kind"),
+    [
+        ("mm", "bfloat16", "bf16"),
+        ("mm", "float16", "fp16"),
+        ("_scaled_mm", "float8_e4m3fn", "fp8"),
+        ("_int_mm", "int8", "i8"),
+        ("_weight_int4pack_mm", "bfloat16", "bf16"),
+    ],
+)
+@pytest.mark.parametrize("shape", [(4096, 4096, 4096), (1, 8192, 8192), (16384, 256, 512)])
+def test_no_product_beats_a_device_at_its_type(
+    name: str, product: str, dtype: str, kind: str, shape: tuple[int, int, int]
+) -> None:
+    """Each device of the catalogue, at the rate that it has for the type, where it has one, and at HBM's peak."""
+    device, (m, n, k) = load_device(name), shape
+    right = tensor(2, k, n, dtype=dtype)
+    if product == "_weight_int4pack_mm":
+        right = tensor(2, n // 8, k // 128, 32, 4, dtype="int32")
+    work = operation(product, (tensor(1, m, k, dtype=dtype), right), (tensor(3, m, n),))
+    rate = device.fastest_flop_per_cycle(kind) * device.sms * device.tensor_boost_clock_hz
+    assert time_of(device, work) >= max(2.0 * m * n * k / rate if rate else 0.0, least_s(device, work))
 
 
 @given(st.sampled_from(DEVICES), st.integers(1, 64), *[st.integers(1, 3000)] * 3)

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 from support.made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
-from tilesight.simulator.device.device import catalogue, load_device, number_fields, override
+from tilesight.simulator.device.device import catalogue, load_device, number_fields
+from tilesight.simulator.device.what_if import override
 from tilesight.simulator.display import render
 from tilesight.simulator.display.render import Column, config_text, table, to_csv, to_json
 from tilesight.simulator.explore.candidate import Candidate

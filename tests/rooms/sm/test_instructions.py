@@ -54,6 +54,15 @@ def test_stores_to_shared_memory_hold_their_registers_by_their_number() -> None:
 
 
 @pytest.mark.parametrize(
+    ("factor", "added", "held"), [("R4", "R2", 2), ("R4", "RZ", 0), ("0x4", "R2", 0), ("R4", "c[0x0][0x210]", 0)]
+)
+def test_a_wide_product_of_registers_and_a_pair_holds_its_warp(factor: str, added: str, held: int) -> None:
+    """x * c + c in 64 bits takes a lone warp of an H200 12 cycles, where stall counts say 10."""
+    wide, narrow = lowered("IMAD.WIDE.U32", "R6", "R3", factor, added), lowered("IMAD", "R6", "R3", factor, "RZ")
+    assert wide.stall_cycles - narrow.stall_cycles == held
+
+
+@pytest.mark.parametrize(
     ("opcode", "operands", "port", "passes"),
     [
         ("MUFU.EX2", ("R1", "R2"), 2.0, 0.0),

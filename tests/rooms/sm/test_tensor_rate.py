@@ -1,5 +1,8 @@
 """Rates of tensor cores: a device's own number decides, whatever the opcodes of its architecture say."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 from support.listings import listing
 from tilesight.simulator.core.sm.instruction import code_table
@@ -10,7 +13,7 @@ from tilesight.simulator.sass.decode import decode
 from tilesight.simulator.sass.matrix import matmul_shape_of
 from tilesight.simulator.sass.opcodes import rules
 from tilesight.simulator.sm.instructions import lower_code
-from tilesight.simulator.sm.tensor_rate import LIKE, rates_of, with_tensor_rates
+from tilesight.simulator.sm.tensor_rate import LIKE, peak_flop_per_cycle, rates_of, with_tensor_rates
 
 FP16, FP16_SUMS, TF32, FP8 = "HMMA.16816.F32", "HMMA.16816.F16", "HMMA.1688.F32.TF32", "QMMA.16832.F32.E4M3.E4M3"
 FP8_SUMS, SCALED, FP4 = (
@@ -29,6 +32,7 @@ OF_CAPABILITY = {
     "12.0": (FP16, FP16_SUMS, TF32, INT8, FP64, FP8, FP8_SUMS, SCALED, FP4),
 }
 """Compute capability -> matmuls of a warp that its machine code has."""
+OF_CAPABILITY |= {"10.3": OF_CAPABILITY["10.0"], "12.1": OF_CAPABILITY["12.0"]}
 
 
 def all_sms_flop_per_s(opcode: str, name: str) -> float:
@@ -88,6 +92,18 @@ def test_no_device_exceeds_the_rate_of_its_own_file(name: str) -> None:
         limit = device.matmul_flop_per_cycle("mma", matmul.kind)
         rate, _ = rates_of(instruction, rules(capability_of(device)), device)
         assert 0.0 < rate <= (1.0 + 2.0 * LIKE) * limit, opcode
+
+
+@pytest.mark.parametrize("name", catalogue())
+def test_no_matmul_is_faster_than_its_roofline(name: str) -> None:
+    """The roofline of int8 on GeForce, and of sums in 16 bits, was half of what the engine, rightly, took."""
+    device = load_device(name)
+    for opcode in OF_CAPABILITY[device.compute_capability]:
+        code = listing(f"{opcode} R4, R8, R12, R4")
+        resources = SimpleNamespace(code=SimpleNamespace(sass=code))
+        launch = SimpleNamespace(traced=(SimpleNamespace(issued=np.array([4.0])),), resources=resources)
+        rate, _ = rates_of(decode(code)[0], rules(capability_of(device)), device)
+        assert peak_flop_per_cycle(launch, device) >= rate > 0.0, opcode  # type: ignore[arg-type]
 
 
 def test_a_what_if_of_the_rate_is_answered_by_machine_code() -> None:

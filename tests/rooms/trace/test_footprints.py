@@ -55,6 +55,13 @@ def test_copies_past_l1_share_nothing() -> None:
     assert sectors_of(parts[1]).tolist() == [0, 1]
 
 
+def test_words_that_are_added_to_again_are_parts_of_sectors_again() -> None:
+    """Copies fetch whole sectors a second time; additions go to the same words."""
+    word = [touched(64)] * 3
+    assert layers_of(word, in_part=True) == [((64, 4),)] * 3
+    assert layers_of(word) == [((64, 4),), ((64, 32),), ((64, 32),)]
+
+
 def test_l1_serves_what_was_touched_a_moment_ago() -> None:
     """By bytes moved since; what goes out together is joined, and no hit."""
     row = touched(*range(0, 256, 32))

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from tilesight.simulator.trace.touch.grouped_accesses import passes_of
+from tilesight.simulator.trace.cta.cta_run import CtaAccess
+from tilesight.simulator.trace.touch.grouped_accesses import by_warp, passes_of
 from tilesight.simulator.trace.touch.scattered.sectors import SECTOR_BITS, added_to
 
 LANES = np.arange(32)
@@ -58,3 +59,13 @@ def test_passes_of_a_warp_hold_each_address_once() -> None:
     """And in later passes only addresses of as many lanes."""
     first, second, third = passes_of(np.array([8, 4, 8, 12, 8, 4]))
     assert (first.tolist(), second.tolist(), third.tolist()) == ([4, 8, 12], [4, 8], [8])
+
+
+def test_a_comparison_brings_two_operands_half_of_the_words_in_a_pass() -> None:
+    """An H200 compares along a line in twice the time that it exchanges in, and at one word in the same."""
+    line, word = (
+        CtaAccess(place=0, visit=0, addresses=addresses.reshape(1, 32), active=ALL[0], size_bytes=4, anchor=0)
+        for addresses in (LANES * 4, np.full(32, 64))
+    )
+    assert [len(part.addresses) for part in by_warp(line, in_passes=True, compared=True)] == [16, 16]
+    assert [len(part.addresses) for part in by_warp(word, in_passes=True, compared=True)] == [1] * 32

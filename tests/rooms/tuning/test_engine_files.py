@@ -225,11 +225,11 @@ def test_an_expert_without_rows_has_no_tile() -> None:
 
 
 def test_spaces_are_those_of_the_engines_tuners() -> None:
-    """1,920 and 1,280 configurations, less those that scales of blocks forbid, less what does not fit."""
+    """1,920 and 1,280 configurations, less what does not fit: each tile is whole blocks of scales, or parts of one."""
     device = load_device("h100")
     for name, layer, count, fit in (
         ("vllm-moe", MIXTRAL, 1920, 1232),
-        ("vllm-moe", DEEPSEEK, 640, None),
+        ("vllm-moe", DEEPSEEK, 1920, None),
         ("sglang-moe", DEEPSEEK, 1920, None),
         ("vllm-w8a8", LINEAR, 1280, None),
     ):
@@ -267,5 +267,7 @@ def test_what_runs_without_a_file_lies_in_a_file_s_fields() -> None:
     ):
         for layer in layers:
             assert all(tuple(ENGINES[name].untuned(layer, batch)) == FIELDS for batch in BATCHES)
+    narrow = [ENGINES["vllm-moe"].untuned(DEEPSEEK, batch) for batch in (4, 8, 16)]
+    assert [(item["BLOCK_SIZE_N"], item["num_stages"]) for item in narrow] == [(64, 4), (64, 3), (128, 3)]
     rows = [ENGINES["vllm-moe"].untuned(MIXTRAL, batch)["BLOCK_SIZE_M"] for batch in BATCHES]
     assert rows == sorted(rows) and (rows[0], rows[-1]) == (16, 128)

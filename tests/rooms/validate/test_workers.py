@@ -44,6 +44,7 @@ def lane(monkeypatch: pytest.MonkeyPatch, hanging: Path) -> Iterator[Make]:
     monkeypatch.setenv("FAKE_HANGING", str(hanging))
     timers = SimpleNamespace(Timer=patient_timer(hanging), Event=threading.Event)
     monkeypatch.setattr(processes, "threading", timers)
+    monkeypatch.setattr(processes, "cpu_s", lambda group: 0.0)
     made: list[Lane] = []
 
     def make(

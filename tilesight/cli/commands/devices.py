@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from ...simulator.device.device import catalogue, load_device
-from ..line.headings import OUTPUT
 from ..options import device_given
 from ..output import BadInput, show, text_color, text_width
 from ..parse import flag, option
@@ -25,7 +24,7 @@ def devices(
     set_: Annotated[
         list[str] | None, option("--set", "What if: replace a number of the device; repeatable.", "KEY=VALUE")
     ] = None,
-    every: Annotated[bool, flag("--all", "Show every number of the device, with its source.", OUTPUT)] = False,
+    every: Annotated[bool, flag("--all", "Show every number of the device, with its source.")] = False,
     json: Annotated[bool, flag("--json", "Print JSON, with every number and its source.")] = False,
 ) -> None:
     """List the devices, or show the main numbers of one: unit, kind (datasheet, measured, fitted, assumed), meaning."""

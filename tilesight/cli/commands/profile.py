@@ -12,7 +12,6 @@ from ...simulator.operations.groups import KEYS
 from ...simulator.operations.operation import MODES, Mode
 from ..kernels import Partial, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
-from ..line.headings import MODE, MODEL
 from ..model.buckets import bucket_sizes
 from ..options import Devices, Settings, Workers, device_notes, devices_given, one_device, workers_given
 from ..output import (
@@ -49,13 +48,10 @@ def profile(
     target: Annotated[str, STEP],
     device: Devices = None,
     set_: Settings = None,
-    eager: Annotated[
-        bool, flag("--eager", "Run the code without torch.compile, even where it asks for it.", MODE)
-    ] = False,
-    compile_: Annotated[bool, flag("--compile", "Run the function compiled by torch.compile.", MODE)] = False,
+    eager: Annotated[bool, flag("--eager", "Run the code without torch.compile, even where it asks for it.")] = False,
+    compile_: Annotated[bool, flag("--compile", "Run the function compiled by torch.compile.")] = False,
     compare: Annotated[
-        bool,
-        flag("--compare", "Run it both ways: what fusing saves, and which operations each fused kernel holds.", MODE),
+        bool, flag("--compare", "Run it both ways: what fusing saves, and which operations each fused kernel holds.")
     ] = False,
     mode: Annotated[
         str | None,
@@ -64,47 +60,40 @@ def profile(
             "How it runs: as the code says, eager, compiled, or with all choices of torch.compile tried; several are "
             "shown beside each other.  [default: auto]",
             ",".join(MODES),
-            heading=MODE,
         ),
     ] = None,
-    train: Annotated[bool, flag("--train", "Run the backward pass of what the function returns, too.", MODE)] = False,
+    train: Annotated[bool, flag("--train", "Run the backward pass of what the function returns, too.")] = False,
     by: Annotated[
         Any,
         option(
             "--by", "What a line of the table is.  [default: kernels that are alike]", "|".join(KEYS), one_of(*KEYS)
         ),
     ] = None,
-    graph: Annotated[
-        bool, flag("--graph", "Replay the step as a CUDA graph: no launch waits for the host.", MODE)
-    ] = False,
+    graph: Annotated[bool, flag("--graph", "Replay the step as a CUDA graph: no launch waits for the host.")] = False,
+    l2: Annotated[
+        str, option("--l2", "L2 before the step: as itself left it, or zeroed.", "warm|cold", one_of("warm", "cold"))
+    ] = "warm",
+    as_: Annotated[
+        str,
+        option(
+            *("--as", "How time is measured: a single run, or triton.testing.do_bench, which zeroes L2."),
+            *("single|do_bench", one_of("single", "do_bench")),
+        ),
+    ] = "single",
     top: Annotated[int, option("--top", "Lines of the table, the longest first.")] = 20,
-    tokens: Annotated[
-        int | None, option("--tokens", "Of hf:config.json: tokens of a forward pass.", heading=MODEL)
-    ] = None,
+    tokens: Annotated[int | None, option("--tokens", "Of hf:config.json: tokens of a forward pass.")] = None,
     decode: Annotated[
         str | None,
-        option(
-            "--decode",
-            "Of hf:config.json: a token for each of so many sequences, which hold so many.",
-            "BxHELD",
-            heading=MODEL,
-        ),
+        option("--decode", "Of hf:config.json: a token for each of so many sequences, which hold so many.", "BxHELD"),
     ] = None,
     buckets: Annotated[
         str | None,
-        option(
-            "--buckets",
-            "Of --decode: what steps cost that are padded to so many sequences.",
-            "B[xHELD],...",
-            heading=MODEL,
-        ),
+        option("--buckets", "Of --decode: what steps cost that are padded to so many sequences.", "B[xHELD],..."),
     ] = None,
     batch: Annotated[
-        int | None, option("--batch", "Of hf:config.json: sequences or images of a pass.  [default: 1]", heading=MODEL)
+        int | None, option("--batch", "Of hf:config.json: sequences or images of a pass.  [default: 1]")
     ] = None,
-    layers: Annotated[
-        int | None, option("--layers", "Of hf:config.json: so many of its layers.", heading=MODEL)
-    ] = None,
+    layers: Annotated[int | None, option("--layers", "Of hf:config.json: so many of its layers.")] = None,
     indices: Annotated[
         str | None,
         option(
@@ -169,6 +158,8 @@ def profile(
     asked = Asked(
         prices=prices,
         train=train,
+        l2="cold" if l2 == "cold" else "warm",
+        timing=as_,
         queue="graph" if graph else "stream",
         settings=tuple(set_ or ()),
         options={"timeout_s": time_limit or USERS_CODE_S} | ({"indices": indices} if indices else {}),

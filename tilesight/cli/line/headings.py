@@ -1,6 +1,6 @@
 """Help under headings: options of a command by what they are about, commands by whom they are for.
 
-An option is under the heading that it names (`rich_help_panel` of typer), else under the one that its name has here.
+A command is in the list that it names (`rich_help_panel` of typer), an option under the heading that its name has here.
 """
 
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from ...simulator.schedules.registry import DEFAULT_SCHEDULE
+from ...simulator.schedules.registry import DEFAULT_SCHEDULE, all_options, all_problems, find_schedule
 from .files import WRITES
 
 PROBLEM, MORE_PROBLEM = "Problem", f"Problem, as other schedules than {DEFAULT_SCHEDULE} take it"
@@ -17,13 +17,37 @@ MODE, MODEL = "How the step runs", "Of hf:config.json"
 DEVICE, COST, OUTPUT, OTHERS = "Device", "Cost", "Output", "Options"
 ORDER = ("Arguments", PROBLEM, MORE_PROBLEM, SCHEDULE, MORE_SCHEDULE, MODE, MODEL, DEVICE, COST, OUTPUT, OTHERS)
 NAMED = {
-    **dict.fromkeys(("--pass", "--problem", "--model"), PROBLEM),
+    **dict.fromkeys(
+        ("--pass", "--problem", "--model", "--tp", "--layers", "--seqlen", "--seqlen-q", "--seqlen-k"), PROBLEM
+    ),
     **dict.fromkeys(("--schedule", "--config"), SCHEDULE),
+    **dict.fromkeys(("--mode", "--eager", "--compile", "--compare", "--train", "--graph"), MODE),
     **dict.fromkeys(("--device", "--set", "--old-set", "--new-set", "--l2", "--overhead", "--base", "--as"), DEVICE),
     **dict.fromkeys(("--registers", "--smem-bytes", "--compiled", "--cost"), COST),
-    **dict.fromkeys((*WRITES, "--json", "--markdown", "--format", "--to", "--top", "--by"), OUTPUT),
+    **dict.fromkeys(
+        (*WRITES - {"--page"}, "--json", "--markdown", "--format", "--to", "--top", "--by", "--all"), OUTPUT
+    ),
     **dict.fromkeys(("--triton-configs", "--trace-sms", "--sass"), OUTPUT),
 }
+"""Option -> its heading, in every command."""
+NAMED_OF = {
+    "profile": dict.fromkeys(("--tokens", "--decode", "--buckets", "--batch", "--layers"), MODEL),
+    "validate": {"--page": OUTPUT},
+}
+"""Command -> the same of its own options."""
+
+
+def heading_of(command: str, option: str) -> str:
+    """Where the help of a command has an option; one of problems or schedules by whether the usual one takes it."""
+    name, usual = option.removeprefix("--").replace("-", "_"), find_schedule(DEFAULT_SCHEDULE)
+    if said := NAMED_OF.get(command, {}).get(option) or NAMED.get(option):
+        return said
+    if name in all_options():
+        return SCHEDULE if name in usual.options else MORE_SCHEDULE
+    if any(name == item.name for kind in all_problems() for item in kind.FIELDS):
+        asked = {item.name for item in usual.problem.FIELDS} - usual.problem.ASKS_NOTHING.keys() | set(usual.reads)
+        return PROBLEM if name in asked else MORE_PROBLEM
+    return OTHERS
 
 
 def write_options(command: Any, context: Any, formatter: Any) -> None:
@@ -31,7 +55,7 @@ def write_options(command: Any, context: Any, formatter: Any) -> None:
     records: list[tuple[str, Any]] = []
     for param in command.get_params(context):
         argument = param.param_type_name == "argument"
-        heading = "Arguments" if argument else param.rich_help_panel or NAMED.get(param.opts[0], OTHERS)
+        heading = "Arguments" if argument else heading_of(command.name, param.opts[0])
         records.append((heading, param.get_help_record(context)))
     _write(formatter, records, ORDER)
 
@@ -49,8 +73,9 @@ class Commands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """In the order in which they were added."""
+        commands: dict[str, Any] = dict(self.commands)  # of typer's own class, which has the heading
         records = [
             (command.rich_help_panel, (name, command.get_short_help_str(formatter.width)))
-            for name, command in self.commands.items()
+            for name, command in commands.items()
         ]
         _write(formatter, records, dict.fromkeys(heading for heading, _ in records))

@@ -2,15 +2,18 @@
 
 import re
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from ...simulator.report.operations.buckets import Size
 from ..output import BadInput
 from ..parse import each_once
+
+if TYPE_CHECKING:
+    from ...simulator.report.operations.buckets import Size
 
 BUCKET = re.compile(r"([1-9]\d*)(?:x([1-9]\d*))?")
 
 
-def bucket_sizes(text: str | None, decode: str | None, modes: int) -> tuple[Size, ...]:
+def bucket_sizes(text: str | None, decode: str | None, modes: int) -> "tuple[Size, ...]":
     """The sizes of a list, in order; none where nothing is asked for.
 
     Args:
@@ -26,6 +29,8 @@ def bucket_sizes(text: str | None, decode: str | None, modes: int) -> tuple[Size
         raise BadInput(f"--buckets {text}: is for --decode BxHELD of hf:config.json")
     if modes > 1:
         raise BadInput(f"--buckets {text}: shows one mode, not {modes}; run once with each")
+    from ...simulator.report.operations.buckets import Size  # loads the prices of operations, which only this needs
+
     sizes = []
     for entry in text.split(","):
         match = BUCKET.fullmatch(entry.strip())

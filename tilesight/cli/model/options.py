@@ -11,7 +11,6 @@ from ...simulator.problems.attention import AttentionProblem
 from ...simulator.problems.problem import Problem
 from ..given import Given, refuse_unread
 from ..groups import Group
-from ..line.headings import PROBLEM
 from ..output import BadInput, bad_input
 from ..parse import one_of, option
 from ..shapes import ShapeOptions
@@ -32,9 +31,7 @@ class ModelOptions(Group):
             words=models,
         ),
     ] = None
-    tp: Annotated[
-        int | None, option("--tp", "GPUs that share the heads of --model.  [default: 1]", "N", heading=PROBLEM)
-    ] = None
+    tp: Annotated[int | None, option("--tp", "GPUs that share the heads of --model.  [default: 1]", "N")] = None
     layers: Annotated[
         str | None,
         option(
@@ -42,7 +39,6 @@ class ModelOptions(Group):
             "Which layers of --model: with its window, or without.  [default: global]",
             "|".join(KINDS),
             one_of(*KINDS),
-            heading=PROBLEM,
         ),
     ] = None
 

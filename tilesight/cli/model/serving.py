@@ -62,13 +62,13 @@ def answer_of(
                 **fixed,
             )
 
-    def told(name: str, problem: AttentionProblem, exploration: Exploration) -> Exploration:
+    def with_word(name: str, problem: AttentionProblem, exploration: Exploration) -> Exploration:
         best = f"{units.duration(exploration.ranked[0].costs[0])} a layer" if exploration.ranked else "not predicted"
         say(f"{device_name}, {name} of {problem.text}: {best}")
         return exploration
 
     def prefill(problem: AttentionProblem) -> Exploration:
-        return told("prefill", problem, best_prefill(problem))
+        return with_word("prefill", problem, best_prefill(problem))
 
     def best_prefill(problem: AttentionProblem) -> Exploration:
         able = [schedule.name for schedule in prefill_schedules(problem)]
@@ -86,7 +86,7 @@ def answer_of(
             return None
         fixed = {name: able[0].options[name].default for name in DECODE_FIXED}
         names = [schedule.name for schedule in able]
-        return told("decode", problem, ranked(problem, names, asking.decode_overhead, True, **fixed))
+        return with_word("decode", problem, ranked(problem, names, asking.decode_overhead, True, **fixed))
 
     lack = why_not()
     lacks = (f"decode is a lower bound: to predict it, {lack}",) if lack else ()

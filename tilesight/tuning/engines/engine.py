@@ -1,7 +1,7 @@
 """What the engines search, run untuned, and call their files.
 
 Sources, read in November 2026: vLLM `benchmarks/kernels/benchmark_moe.py`, `benchmark_w8a8_block_fp8.py` (spaces, batch
-sizes), `fused_moe.py`, `fp8_utils.py` (names of files, what runs without one, from 0.17 on); SGLang
+sizes), `fused_moe.py`, `fp8_utils.py` (names of files, what runs without one, of 0.33.0); SGLang 0.5.23
 `benchmark/kernels/fused_moe_triton/common_utils.py` and `fused_moe_triton_config.py`.
 """
 
@@ -57,8 +57,11 @@ class Engine:
 
 
 def _whole_blocks(layer: Layer, tried: Configuration) -> bool:
-    """Whether tiles are whole blocks of scales, as vLLM's tuner has it."""
-    return not layer.block or not (tried["BLOCK_SIZE_N"] % layer.block[0] or tried["BLOCK_SIZE_K"] % layer.block[1])
+    """Whether tiles are whole blocks of scales, or whole parts of one, as vLLM's tuner has it."""
+    tile = tried["BLOCK_SIZE_N"], tried["BLOCK_SIZE_K"]
+    return not layer.block or all(
+        not (size % block and block % size) for size, block in zip(tile, layer.block, strict=True)
+    )
 
 
 def _any(layer: Layer, tried: Configuration) -> bool:
@@ -76,8 +79,11 @@ def _entry(*values: int) -> Configuration:
 
 def _vllm_untuned(layer: Layer, batch: int) -> Configuration:
     if layer.block:
-        small = batch <= 64
-        return _entry(16 if small else 64, *layer.block, 1 if batch <= 16 else 32, 4, 3)
+        rows, group = 16 if batch <= 64 else 64, 1 if batch <= 16 else 32
+        narrow = batch <= 8 and not layer.block[0] % 64
+        return _entry(
+            rows, 64 if narrow else layer.block[0], layer.block[1], group, 4, 4 if narrow and batch <= 4 else 3
+        )
     rows = next((rows for most, rows in ((32, 16), (96, 32), (512, 64)) if batch <= most), 128)
     deep = bool(layer.dtype) or batch <= 64
     grouped = batch // layer.experts > 128
@@ -129,6 +135,7 @@ def _dtype(layer: Layer) -> str:
 
 
 VLLM, SGLANG = "vllm.model_executor.layers", "sglang.srt.layers.moe"
+FUSED_MOE = "fused_moe_triton_kernels:fused_moe_kernel"
 ENGINES = {
     engine.name: engine
     for engine in (
@@ -148,8 +155,9 @@ ENGINES = {
             name="sglang-moe",
             package="sglang",
             kernels=(
-                f"{SGLANG}.moe_runner.triton_utils.fused_moe_triton_kernels:fused_moe_kernel",
-                f"{SGLANG}.fused_moe_triton.fused_moe_triton_kernels:fused_moe_kernel",
+                f"sglang.kernels.ops.moe.{FUSED_MOE}",
+                f"{SGLANG}.moe_runner.triton_utils.{FUSED_MOE}",
+                f"{SGLANG}.fused_moe_triton.{FUSED_MOE}",
             ),
             needs=("E", "N", "hidden", "topk"),
             space=SPACE,

@@ -24,7 +24,7 @@ OFF: Mapping[str, Any] = {
     **dict.fromkeys(("b_bias_ptr", "bias_ptr", "a_desc", "b_desc", "add_mask_ptr")),
     **dict.fromkeys(("stride_bbe", "stride_bbn", "stride_bias_e", "stride_bias_n"), 0),
     **dict.fromkeys(("use_int8_w8a8", "use_int8_w8a16", "per_channel_quant", "HAS_BIAS"), False),
-    **dict.fromkeys(("naive_block_assignment", "c_sorted", "filter_expert", "swap_ab", "MASK_OUTPUT"), False),
+    **dict.fromkeys(("naive_block_assignment", "c_sorted", "filter_expert", "MASK_OUTPUT"), False),
     **dict.fromkeys(("FUSE_ADD_TO_OUTPUT", "FUSE_SUM_ALL_REDUCE", "LORA_PRESERVE_BASE"), False),
     "SPLIT_K": 1,
 }  # fmt: skip
@@ -61,6 +61,7 @@ def launch(
         given = {**OFF, **values, **{field: config[field] for field in tuned}}
         if asked.experts and asked.block:
             given["BLOCK_SIZE_K"] = min(config["BLOCK_SIZE_K"], *asked.block)
+        given["swap_ab"] = given["SWAP_AB"] = bool(asked.dtype) and _swaps(config)
         given["even_Ks"] = product.k % given["BLOCK_SIZE_K"] == 0
         launched[grid](**_bound(launched, name, given), **{option: config[option] for option in OPTIONS})
 
@@ -89,6 +90,15 @@ def _kernel_or_function(engine: Engine, kernel: str) -> tuple[Any, str]:
     raise Unusable(
         f"--format {engine.name}: the {engine.package} that is installed has none of {', '.join(engine.kernels)}"
     )
+
+
+def _swaps(config: Configuration) -> bool:
+    """Whether FP8 products are computed transposed: a low tile is then the narrow side of a wgmma, which has 64 rows.
+
+    Source: `enable_swap_ab` of vLLM 0.33, `should_enable_swap_ab` of SGLang 0.5.23.
+    """
+    low = config["BLOCK_SIZE_M"] < 64 <= config["BLOCK_SIZE_N"]
+    return low and torch.cuda.get_device_capability() == (9, 0)
 
 
 def _call(function: Any, name: str, layer: Layer, batch: int, config: Configuration, routing: Routing) -> None:

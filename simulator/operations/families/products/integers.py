@@ -20,7 +20,7 @@ RATE = 2.0
 def integer_product(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """The kernel of `_int_mm`."""
     product, device = product_of(operation), gpu.device
-    rate = RATE * device.mma_fp16_flop_per_cycle * device.tensor_clock_hz
+    rate = min(RATE * device.mma_fp16_flop_per_cycle, device.fastest_flop_per_cycle("i8")) * device.tensor_clock_hz
     tried = []
     for rows, columns in TILES:
         waves = ceil(ceil(product.m / rows) * ceil(product.n / columns) / gpu.sms)
