@@ -15,7 +15,7 @@ from .jobs.attempts import Attempts
 from .jobs.stopping import Tell
 from .launch.before import Before
 from .launch.program import Launch, Resources
-from .prediction.kernel_row import KernelRow, fastest_first
+from .prediction.kernel_row import KernelRow, fastest_first, same_code
 from .prediction.kernels import KernelsPrediction
 from .prediction.timeline import Timeline
 from .refusal import DoesNotFit, Refused
@@ -246,6 +246,8 @@ def _choose(
         fastest = fastest_first(tried)[0]
         best = alike[fastest]
         configurations.append((best, tried))
+        if alike_code := same_code([(row.label, row) for row in tried]):
+            rows[best] = replace(rows[best], notes=(*rows[best].notes, f"kernel {rows[best].name}: {alike_code}"))
         if tried[fastest].prediction:
             note = f"kernel {rows[best].name}: fastest of {len(alike)} configurations: {rows[best].label}"
             rows[best] = replace(rows[best], notes=(*rows[best].notes, note))

@@ -214,6 +214,7 @@ def compiled_launches(
             label=call.label,
             notes=outcome.notes if isinstance(outcome, CompiledKernel) else (),
             refused=None if isinstance(outcome, CompiledKernel) else outcome.reason,
+            code=outcome.code_digest if isinstance(outcome, CompiledKernel) else "",
         )
         kernel = outcome if isinstance(outcome, CompiledKernel) else None
         asked.append(CompiledLaunch(row=row, kernel=kernel, tuned=call.tuned, cooperative=call.cooperative))

@@ -26,6 +26,7 @@ class KernelRow:
         spilled_bytes_per_thread: registers that a thread spills [B]; `prediction` has its stack frame, arrays included;
         lower_bound: whether waits of CTAs for each other were left out, so that it takes the time at least;
         notes: remarks, one line each; label: configuration of an autotuned launch, where it is one.
+        code: digest of its machine code and grid; empty where there is none.
         failed: whether it was refused as the program failed or ran out of time, so that the same kernel may yet be
             answered; else the device or the form of the kernel refuses it.
     """
@@ -49,6 +50,7 @@ class KernelRow:
     label: str = ""
     refused: str | None = None
     failed: bool = False
+    code: str = ""
 
     @property
     def traffic(self) -> Traffic:
@@ -179,3 +181,21 @@ def traffic_dict(traffic: Traffic) -> dict[str, Any]:
         "hbm_bytes_per_s": traffic.hbm_bytes_per_s,
         "matmul_flop_per_s": traffic.matmul_flop_per_s,
     }
+
+
+def same_code(labelled: Sequence[tuple[str, KernelRow]]) -> str:
+    """Which configurations nothing can tell apart: their machine code is the same; empty where all differ.
+
+    Args:
+        labelled: label and row of each.
+    """
+    by_code: dict[str, list[str]] = {}
+    for label, row in labelled:
+        by_code.setdefault(row.code or label, []).append(label)
+    shared = next((labels for labels in by_code.values() if len(labels) > 1), [])
+    if not shared:
+        return ""
+    return (
+        f"{len(labelled)} configurations are {len(by_code)} machine codes: {' and '.join(shared[:2])} are the same one,"
+        " and take the same time"
+    )

@@ -83,7 +83,11 @@ def _memory(call: "KernelCall") -> tuple[dict[str, Any], list[Any]]:
         is_pointer = isinstance(value, int) and number in places
         arguments[name] = [places[number], value - (number + 1 << STORAGE_SHIFT)] if is_pointer else value
     sizes = [
-        [storage.size_bytes, storage.whole, None if storage.values is None else sha256(storage.values).hexdigest()]
+        [
+            storage.size_bytes,
+            storage.whole,
+            sha256(storage.values or storage.fill).hexdigest() if storage.is_known else None,
+        ]
         for storage in call.storages
     ]
     return arguments, sizes

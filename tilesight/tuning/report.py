@@ -7,6 +7,7 @@ from ..simulator import units
 from ..simulator.display.columns import Column
 from ..simulator.display.render import table, times, wrapped
 from ..simulator.display.words import percent
+from ..simulator.prediction.kernel_row import same_code
 from ..simulator.prediction.prediction import LaunchPrediction
 from .tuning import ALIKE, Configured, TunedLaunch, Tuning
 
@@ -95,6 +96,11 @@ def remarks(launch: TunedLaunch, top: int) -> list[str]:
             f"Doubt    {f'{len(doubts)}, such as ' if len(doubts) > 1 else ''}{which}: {doubt}; "
             f"--sweep and --space can name one kernel, e.g. {launch.kernel}.{shown[0]}"
         )
+    labelled = [
+        (", ".join(f"{name} {item.values.get(name, NONE)}" for name in shown), item.row) for item in launch.configured
+    ]
+    if alike_code := same_code(labelled):
+        lines.append(f"Code     {alike_code}")
     if left > 0:
         lines.append(f"Left out {left} slower ones: --top shows more, --csv and --json have all")
     if launch.left_out:

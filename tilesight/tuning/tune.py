@@ -15,6 +15,7 @@ from ..simulator.device.device import Device, found_device
 from ..simulator.jobs.stopping import LIMIT_S
 from ..simulator.store.store import Store, usual_store
 from .answers import Predict, predict_all, screen_all
+from .keys import key_notes
 from .screening import ALL, USUAL, Screening
 from .tuning import Configured, TunedLaunch, Tuning, ranked
 from .workers import TargetDevice
@@ -22,6 +23,7 @@ from .workers import TargetDevice
 if TYPE_CHECKING:
     from ..kernels.capture.file import RecordedFunction
     from ..kernels.capture.recorded import Recording
+    from ..kernels.compile.call import KernelCall
 
 
 class NothingToTune(ValueError):
@@ -134,7 +136,19 @@ def tune_recorded(
                 default=default,
                 cache=tuned["cache"],
                 cache_key=tuple(tuned["cache_key"]),
+                arguments=_numbers([call for call in calls if isinstance(call, KernelCall)]),
             )
         )
-    notes = dict.fromkeys(note for function in recorded for note in function.notes)
+    notes = dict.fromkeys([*(note for function in recorded for note in function.notes), *key_notes(launches)])
     return Tuning(target=name, device=device, launches=tuple(launches), notes=tuple(notes))
+
+
+def _numbers(calls: "Sequence[KernelCall]") -> dict[str, int | float]:
+    """Arguments of a launch that are no pointers. Args: calls: its configurations."""
+    kinds = dict(calls[0].job["signature"]) if calls else {}
+    return {
+        name: value
+        for call in calls[:1]
+        for name, value in call.arguments.items()
+        if kinds.get(name, "*")[0] not in "*t"
+    }

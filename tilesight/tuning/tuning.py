@@ -47,7 +47,7 @@ class TunedLaunch:
 
     Args:
         kernel: its name; shape: arguments that the user's function was called with.
-        key: what the author's autotuner tells shapes apart by.
+        key: what the author's autotuner tells shapes apart by; arguments: all numbers that the kernel is passed.
         configured: the fastest first, last those that are not predicted; of equal times the one that was named first.
         left_out: values of those that a static rank left out: they are not compared.
         default: values of the configuration that runs untuned; cache: file of Triton's cache for its timings;
@@ -62,6 +62,7 @@ class TunedLaunch:
     left_out: tuple[Mapping[str, Any], ...] = ()
     cache: str = ""
     cache_key: tuple[Any, ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def count(self) -> int:

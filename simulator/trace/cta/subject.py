@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from math import prod
 
 from ...emulator.global_memory import Memory
@@ -36,6 +37,12 @@ class CompiledKernel:
     def ctas(self) -> int:
         """CTAs of the grid."""
         return prod(self.grid)
+
+    @property
+    def code_digest(self) -> str:
+        """Of its machine code and grid: equal where nothing but names of options differs; empty without code."""
+        code = self.resources.code
+        return sha256(f"{self.grid}{code.sass}".encode()).hexdigest()[:16] if code else ""
 
     @property
     def warps(self) -> int:
