@@ -41,7 +41,7 @@ def test_launches_in_a_row_share_l2(file: Path, capsys: pytest.CaptureFixture[st
     assert list(first) == [
         *("name", "grid", "num_warps", "num_stages", "registers_per_thread", "spilled_bytes_per_thread"),
         *("smem_bytes_per_cta", "executed_instructions", "traffic", "clock_hz", "do_bench_time_s"),
-        *("sustained_clock_hz", "bottleneck"),
+        *("sustained_clock_hz", "bottleneck", "causes", "global_smem_fraction", "peaks"),
         *("ctas_per_sm", "occupancy_fraction", "occupancy_limit", "compulsory_read_bytes", "compulsory_write_bytes"),
         *("roofline_s", "roofline_limit", "roofline_multiple", "tensors"),
         *("known_accesses", "accesses", "estimated_accesses", "estimated_bytes", "lower_bound"),
