@@ -339,6 +339,7 @@ def slab_text(slab: int, batch: int, heads: int) -> str:
 def check_size(seqlen_q: int, seqlen_k: int, slabs: int) -> None:
     """Raises: ValueError: lengths or matrices beyond what addresses and counts are made for."""
     if max(seqlen_q, seqlen_k) > MAX_SEQLEN:
-        raise ValueError(f"seqlen = {max(seqlen_q, seqlen_k)}: must be at most {MAX_SEQLEN} (2^24)")
+        longer = "seqlen" if seqlen_q == seqlen_k else "seqlen_q" if seqlen_q > seqlen_k else "seqlen_k"
+        raise ValueError(f"{longer} = {max(seqlen_q, seqlen_k)}: must be at most {MAX_SEQLEN} (2^24)")
     if slabs > MAX_SLABS:
         raise ValueError(f"batch * heads = {slabs}: must be at most {MAX_SLABS} (2^20)")

@@ -181,7 +181,7 @@ def test_shares_of_time_lie_between_nothing_and_all(schedule: str) -> None:
     """No resource is busier than the launch is long; what binds is the largest of all causes."""
     for launch in simulate(LARGE, schedule=schedule, config=Config(block_m=64)).launches:
         shares = launch.utilisation
-        assert set(shares) == {"tensor", "mufu", "fma", "issue", "smem", "l2", "hbm"}
+        assert set(shares) == {"tensor", "mufu", "fma", "issue", "smem", "l2", "fabric", "hbm"}
         assert all(0 <= share <= 1.001 for share in shares.values())
         assert set(launch.causes) == {*shares, "wait", "tail", "launch"}
         assert all(0 <= share <= 1 for share in launch.causes.values())

@@ -47,7 +47,7 @@ def test_a_shell_completes_devices_schedules_and_options(
     """Also where an earlier option is wrong."""
     for words, expected in (
         (("devices", "h"), [name for name in catalogue() if name.startswith("h")]),
-        (("simulate", "--device", "h2"), ["h200"]),
+        (("simulate", "--device", "h20"), ["h20", "h200"]),
         (("explore", "--batch", "few", "--schedule", "flash2_"), ["flash2_tma"]),
         (("compare", "--seql"), ["--seqlens"]),
         (("check",), ["check-softmax"]),

@@ -72,7 +72,7 @@ def errors_of(name: re.Pattern[str], make: Callable[..., Operation]) -> dict[str
 @pytest.mark.parametrize(
     ("name", "make", "count", "most_mean", "most"),
     [
-        (GROUPED, grouped, 7, 0.10, 0.16),  # the first two are what the one constant was read off
+        (GROUPED, grouped, 7, 0.10, 0.17),  # the first two are what the one constant was read off
         (FEW, few, 14, 0.12, 0.36),
         (VOLUME, volume, 6, 0.18, 0.31),
         (BACKWARD, transposed_backward, 8, 0.18, 0.28),

@@ -76,7 +76,7 @@ def test_a_package_that_is_missing_fails_in_a_line(pytester: pytest.Pytester, mo
         ("'gone.py:run', at_most=1", "gone.py: no such file in *"),
         ("max, at_most=1", "function = <built-in function max>: must be FILE.py:FUNCTION, *"),
         ("lambda: 0, at_most=1", "function = <function test_it.*: must be FILE.py:FUNCTION, *"),
-        ("'mine.py:run', device='h201'", "device 'h201' is unknown: did you mean h200*"),
+        ("'mine.py:run', device='h201'", "device 'h201' is unknown: did you mean h20*"),
         ("'mine.py:run', l2='hot'", "l2 = 'hot': must be one of pipeline, cold, warm"),
         ("'mine.py:run', at_most='120'", "at_most = '120': must be a time above 0, such as '120 us', *"),
         ("'mine.py:run', at_most=-1.0", "at_most = -1.0: must be a time above 0, *"),

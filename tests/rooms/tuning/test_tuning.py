@@ -82,8 +82,10 @@ def test_a_configuration_that_reads_less_is_doubted(loaded_bytes: int, doubted: 
 
     def ceiling_of(loaded: int) -> Ceiling:
         tensor = TensorBytes(name="X", size_bytes=1 << 20, loaded_bytes=loaded, stored_bytes=0)
-        peaks = {"hbm_bytes_per_s": 1.0, "l2_bytes_per_s": 1.0, "fill_bytes_per_s": 1.0, "flop_per_s": 0.0}
-        return Ceiling(compulsory_read_bytes=0, compulsory_write_bytes=0, flop=0, tensors=(tensor,), **peaks)
+        peaks = dict.fromkeys((f"{name}_bytes_per_s" for name in ("hbm", "l2", "fabric", "fill", "smem")), 1.0)
+        return Ceiling(
+            compulsory_read_bytes=0, compulsory_write_bytes=0, flop=0, flop_per_s=0.0, tensors=(tensor,), **peaks
+        )
 
     launch = launch_of([2e-6, 1e-6])
     ceilings = [ceiling_of(loaded_bytes), ceiling_of(4 << 20)]  # the fastest comes first
