@@ -16,7 +16,7 @@ from ..cta.bases import Bases, probe_masks
 from ..cta.cta_run import Iteration
 from ..paths import OUTSIDE
 from .cta_class import CtaClass
-from .footprints import Runs, layers_of, moved, runs_of, total_bytes, whole_sectors
+from .footprints import Runs, layers_of, moved, part_fraction_of, runs_of, whole_sectors
 from .grouped_accesses import group_accesses
 from .listed_boxes import boxes_of
 from .rounds import MOST_STRETCHES, rounds_are_alike, stretches_of
@@ -186,7 +186,7 @@ class _UseMaker:
     def _use(self, runs: Runs, starts: Array, zero_bytes: int) -> Use:
         """A use by strides. Args: runs: of an iteration; starts: of the first one, int64 (CTAs,) [B]."""
         pattern, key = self.pattern, self.key
-        part_fraction = _part_fraction(runs) if key.path == "atomic" else 0.0
+        part_fraction = part_fraction_of(runs) if key.path == "atomic" else 0.0
         runs = _in_sectors(runs, starts, pattern.strides)
         origin = runs[0][0]
         zero = origin - sum(stride * number for stride, number in zip(pattern.strides, self.begin, strict=True))
@@ -326,12 +326,6 @@ def _in_sectors(runs: Runs, starts: Array, strides: tuple[int, ...]) -> Runs:
     )
 
 
-def _part_fraction(runs: Runs) -> float:
-    """Share of the sectors of runs that these cover in part only."""
-    whole = sum(max(0, (start + length) // SECTOR_BYTES + -start // SECTOR_BYTES) for start, length in runs)
-    return 1.0 - whole * SECTOR_BYTES / total_bytes(runs)
-
-
 def _zero_bytes(copies: Sequence[IterationAccess]) -> int:
     """Bytes of the rows of boxes that lie outside of their tensor."""
     boxes = [(copy.box.descriptor.box_rows, copy.touched[0]) for copy in copies if copy.box is not None]
@@ -347,11 +341,7 @@ def _signature(accesses: Sequence[IterationAccess], move: int) -> bytes:
 
 
 def _layers_of(accesses: Sequence[IterationAccess], in_part: bool) -> list[Runs]:
-    """Runs of an iteration: of all that it fetches, or in the layers of copies that share nothing.
-
-    Args:
-        in_part: as of `layers_of`.
-    """
+    """Runs of an iteration: of all that it fetches, or in layers that share nothing. Args: in_part: as `layers_of`."""
     parts = [part for access in accesses for part in access.touched]
     if accesses[0].sectors is None:
         return layers_of(parts, in_part)

@@ -114,3 +114,9 @@ def rectangles_of(runs: Runs) -> list[Rectangle]:
 def total_bytes(runs: Iterable[tuple[int, int]]) -> int:
     """Bytes of the sectors of all runs [B]."""
     return sum((-(-(start + length) // SECTOR_BYTES) - start // SECTOR_BYTES) * SECTOR_BYTES for start, length in runs)
+
+
+def part_fraction_of(runs: Runs) -> float:
+    """Share of the sectors of runs that these cover in part only."""
+    whole = sum(max(0, (start + length) // SECTOR_BYTES + -start // SECTOR_BYTES) for start, length in runs)
+    return 1.0 - whole * SECTOR_BYTES / total_bytes(runs)
