@@ -56,6 +56,6 @@ def test_the_list_of_floors_is_short() -> None:
 
 
 def test_the_top_of_the_tree_is_what_it_should_be() -> None:
-    """Three parts, their face, tests and docs."""
+    """Three parts, their face, tests and docs; and findings about others' software."""
     folders_at_top = {path.name for path in farm.ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
-    assert folders_at_top - {"build"} == {"docs", "kernels", "simulator", "tests", "tilesight", "validate"}
+    assert folders_at_top - {"build"} == {"docs", "findings", "kernels", "simulator", "tests", "tilesight", "validate"}
