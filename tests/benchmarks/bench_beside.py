@@ -115,13 +115,13 @@ def measured(tree: Path, row: Row) -> tuple[float, float]:
         for command in row.before:
             subprocess.run([*program, *command.split()], cwd=folder, env=environment, check=True, capture_output=True)
         question = json.dumps([*program, *row.command.split()])
-        run = [sys.executable, __file__, "--one", question]
+        run = [sys.executable, __file__, "--alone", question]
         done = subprocess.run(run, cwd=folder, env=environment, check=True, capture_output=True, text=True)
         cpu, peak = json.loads(done.stdout)
         return cpu, peak
 
 
-def one(command: list[str]) -> None:
+def run_alone(command: list[str]) -> None:
     """Run a command alone below this process, and print its CPU time [s] and peak memory [MB] as JSON."""
     adopt_orphans()
     done = subprocess.run(command, capture_output=True, text=True)
@@ -131,7 +131,7 @@ def one(command: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        one(json.loads(sys.argv[2]))
+    if sys.argv[1:2] == ["--alone"]:
+        run_alone(json.loads(sys.argv[2]))
     else:
         main()

@@ -52,9 +52,9 @@ def test_a_compiled_optimizer_is_one_kernel() -> None:
 def test_a_step_that_runs_its_own_backward_pass_needs_no_option(mode: Literal["eager", "compiled"]) -> None:
     """Gradients are on until the code turns them off: the same operations, in the steady state, and the same peak."""
     asked, unasked = recorded(mode), recorded(mode, train=False)
-    told = [[(work.kind, work.phase, work.outputs) for work in step.operations] for step in (asked, unasked)]
-    assert [len(works) for works in told] == [len(asked.operations)] * 2
-    assert [(kind, phase) for kind, phase, _ in told[0]] == [(kind, phase) for kind, phase, _ in told[1]]
+    works_of = [[(work.kind, work.phase, work.outputs) for work in step.operations] for step in (asked, unasked)]
+    assert [len(works) for works in works_of] == [len(asked.operations)] * 2
+    assert [(kind, phase) for kind, phase, _ in works_of[0]] == [(kind, phase) for kind, phase, _ in works_of[1]]
     assert asked.peak_bytes == unasked.peak_bytes and unasked.notes == asked.notes
 
 
