@@ -135,7 +135,7 @@ def tune(
     from ...tuning.workers import TargetDevice
 
     wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
-    told = device_notes(name, gpu, set_)
+    remarks = device_notes(name, gpu, set_)
     how: dict[str, Any] = {"target": wanted, "store": _store(store), "workers": processes}
 
     if format in ENGINES:
@@ -146,7 +146,7 @@ def tune(
         spare(context, "--to", folder / file)
         with _one_line(), _executor(elsewhere) as executor, progress("launches") as tick:
             answer = tune_layer(question, wanted, partial(predict_all, **how, executor=executor, progress=tick))
-        deliver_layer(question, replace(answer, notes=(*told, *answer.notes)), folder, file, json, csv)
+        deliver_layer(question, replace(answer, notes=(*remarks, *answer.notes)), folder, file, json, csv)
         return
     assert target
     asked = Asked(
@@ -177,7 +177,7 @@ def tune(
 
             screening = Screening(screen=screened, device=gpu, portion=portion or USUAL)
             tuning = tune_recorded(target, recorded, name, predicted, screening)
-    tuning = replace(tuning, notes=(*told, *tuning.notes))
+    tuning = replace(tuning, notes=(*remarks, *tuning.notes))
     _deliver(context, tuning, gpu, top, format, to, json, csv, html)
     if not tuning.complete or any(function.ended for function in recorded):
         raise typer.Exit(1)
