@@ -41,7 +41,9 @@ def row_of(path: Path) -> dict[str, str]:
         "date": re.findall(r"20\d\d-\d\d-\d\d", name)[0],
         "gpu": gpus[0] if gpus else re.findall(r"\bh[12]00\b", name)[0].upper(),
         "driver": (said(text, "driver") or [UNKNOWN])[0] if run else NONE,
-        "versions": (", ".join(f"{word} {texts[0]}" for word, texts in versions if texts) or UNKNOWN) if run else NONE,
+        "versions": (", ".join(f"{word} {values[0]}" for word, values in versions if values) or UNKNOWN)
+        if run
+        else NONE,
         "commit": " ".join(commits) or UNKNOWN,
         "added": added.stdout.split()[-1],
     }

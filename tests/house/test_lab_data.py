@@ -66,5 +66,5 @@ def test_what_is_called_blind_was_committed_before(row: tuple[str, str, str, str
 
     if not before(predicted, "HEAD") or not before(measured, "HEAD"):
         pytest.skip("not a clone with all of its history")
-    commits = "one commit" if predicted == measured else "blind" if before(predicted, measured) else "measured first"
-    assert shown == commits
+    history = "one commit" if predicted == measured else "blind" if before(predicted, measured) else "measured first"
+    assert shown == history
