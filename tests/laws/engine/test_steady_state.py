@@ -30,7 +30,7 @@ COUNTED = (
 )
 """Figures that are counted, whatever is stepped through."""
 BYTES, CYCLES = 0.005, 0.025
-H200, A100, L40S = (load_device(name) for name in ("h200", "a100-sxm-80gb", "l40s"))
+H200, A100, RTX_4090 = (load_device(name) for name in ("h200", "a100-sxm-80gb", "rtx-4090"))
 SLICE = replace(H200, name="8 SMs and 4 MiB of an H200", sms=8, l2_bytes=4 << 20)
 
 
@@ -59,7 +59,7 @@ LARGE = {
     "causal, shared KV heads, plain loads": Large(
         problem=problem(16, 32, 2048, 128, kv_heads=8, causal=True),
         config=Config(num_stages=1, block_m=64),
-        device=L40S,
+        device=RTX_4090,
         at_most=0.8,
     ),
     "head-fast": Large(
