@@ -40,6 +40,10 @@ class Lists:
 
     def counts(self, at: np.ndarray, until: np.ndarray) -> np.ndarray:
         """Pieces of all lists from one to before another, int64 of the shape of both."""
-        before = np.concatenate(([0], np.cumsum(self.spans[:, 1])))
-        total: np.ndarray = before[until] - before[at]
+        total: np.ndarray = self._pieces_before[until] - self._pieces_before[at]
         return total
+
+    @cached_property
+    def _pieces_before(self) -> np.ndarray:
+        """Pieces of all lists before one, int64 (lists + 1,)."""
+        return np.concatenate(([0], np.cumsum(self.spans[:, 1])))

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..integers import cdiv
+from ..jobs.stopping import check_wanted
 from ..limits import SECTOR_BYTES
 from .lists import Lists
 from .program import ASYNCHRONOUS, Affine, Launch, Loop, Step, Tensor, Tile, TileProgram
@@ -245,6 +246,7 @@ def _listed_pieces(lists: Lists, around: tuple[Loop, ...], columns: dict[str, np
             return lists.counts(np.where(present, place, 0), np.where(present, place + np.maximum(trips, 0), 0))
         total = np.zeros(items, dtype=np.int64)
         for trip in range(int(trips.max(initial=0))):
+            check_wanted()  # nests of thousands of trips take minutes
             total += pieces_from(place + step * trip, present & (trip < trips), loops[1:])
         return total
 
