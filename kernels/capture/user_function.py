@@ -19,6 +19,8 @@ WITHOUT_GRID = ("Cannot call @triton.jit'd outside", "'Autotuner' object is not 
 """What Triton and Python say of a kernel that is called as a function."""
 NONE: Mapping[str, Any] = MappingProxyType({})
 """No arguments."""
+INPUTS = "inputs"
+"""Name of the function of a user's file that makes what its step is given."""
 
 
 class Unusable(Exception):
@@ -84,7 +86,7 @@ def _function(module: ModuleType, name: str, file: str, arguments: Mapping[str, 
             known
             for known, value in vars(module).items()
             if inspect.isfunction(value) and value.__module__ == module.__name__
-            if arguments or not needs_arguments(value)
+            if arguments or hasattr(module, INPUTS) or not needs_arguments(value)
         ]
         raise Unusable(f"{file}: function {unknown(name, functions, where='the file')}")
     if isinstance(function, KernelInterface):

@@ -19,14 +19,11 @@ from ...simulator.operations.operation import RecordedStep
 from ..capture.lowering import lower_or_refuse
 from ..capture.recorded import Capture
 from ..capture.recording import needs_arguments
-from ..capture.user_function import Unusable, located, module_of, raised_by, user_function
+from ..capture.user_function import INPUTS, Unusable, located, module_of, raised_by, user_function
 from ..compile.call import ValueTexts, to_plain
 from .kept.opened import Opened
 from .recorder import DependsOnData
 from .step import Session, recording
-
-INPUTS = "inputs"
-"""Name of the function of a user's file that makes what its step is given."""
 
 
 def answer(job: dict[str, Any], ask: Ask) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def test_what_a_loaded_function_raises_is_one_line() -> None:
         ({"mode": "fast"}, "mode = 'fast': must be one of auto, eager, compiled, max-autotune"),
         ({"queue": "heap"}, "queue = 'heap': must be one of stream, graph"),
         ({"indices": "zeros"}, "indices = 'zeros': must be one of uniform"),
-        ({"device": "h20"}, "device 'h20' is unknown"),
+        ({"device": "h2000"}, "device 'h2000' is unknown"),
         ({"prices": {"op": "12"}}, "op=12: must be a time such as 12us, or a bandwidth such as 450GB/s, above 0"),
         ({"prices": {"op": 12e-6}}, r"prices = {'op': 1.2e-05}: must be texts, e.g. {'mylib::op': '12us'}"),
     ],

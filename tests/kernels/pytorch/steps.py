@@ -79,6 +79,7 @@ def routed(model: Model, ids: Tensor) -> Tensor:
     return model.words(model.words(ids).float().mean(1).topk(4).indices)
 
 
+@torch.no_grad()
 def summed(model: Model, ids: Tensor) -> Tensor:
     """Indices that a kernel makes of some that the code does not know."""
     chosen = model.words(ids).float().topk(5).indices
@@ -116,6 +117,7 @@ def encoder() -> tuple[nn.Module, Tensor]:
     return layer.bfloat16().eval(), torch.empty(2, LENGTH, WIDTH, device="cuda", dtype=torch.bfloat16)
 
 
+@torch.no_grad()
 def encode() -> Tensor:
     """The layer, without gradients."""
     layer, tokens = encoder()
