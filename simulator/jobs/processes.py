@@ -22,6 +22,8 @@ TELLING = re.compile(r"error:|fatal|Assertion|LLVM ERROR", re.IGNORECASE)
 """Lines of a process's output that say why it stopped."""
 LONGEST_REASON = 300
 ASKS = "asks"
+LEAST_WINDOW_S = 0.5
+"""What a process computes is looked at over so long at least: clocks of CPU time tick at 10 ms."""
 IDLE_FRACTION = 0.01
 """A process that computes a smaller share of the time waits for something; what lacks so little of its time had it."""
 Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -87,19 +89,19 @@ class Answerer:
         late, done = threading.Event(), threading.Event()
         used_s, timers = [cpu_s(process.pid)], list[threading.Timer]()
 
-        def look(left_s: float) -> None:
+        def look(window_s: float) -> None:
             if done.is_set():
                 return
             used_s.append(cpu_s(process.pid))
-            last_s = used_s[-1] - used_s[-2]
-            if IDLE_FRACTION * left_s < last_s < (1.0 - IDLE_FRACTION) * left_s:
-                wait(left_s - last_s)  # others have the cores, too
+            left_s = timeout_s - (used_s[-1] - used_s[0])
+            if used_s[-1] - used_s[-2] > IDLE_FRACTION * window_s and left_s > IDLE_FRACTION * timeout_s:
+                wait(max(left_s, min(LEAST_WINDOW_S, timeout_s)))  # others have the cores, too
                 return
             late.set()
             self.kill()
 
-        def wait(left_s: float) -> None:
-            timers.append(threading.Timer(left_s, look, (left_s,)))
+        def wait(window_s: float) -> None:
+            timers.append(threading.Timer(window_s, look, (window_s,)))
             timers[-1].daemon = True
             timers[-1].start()
 

@@ -62,7 +62,9 @@ def test_what_differs_is_renewed_and_the_rest_stays(tmp_path: Path, monkeypatch:
         ("flash2", "h200", SAME),
         ("flash2", "a100-sxm-80gb", SAME),
         ("flash2_tma", "h100-sxm", SAME),
-        ("naive", "h200", STAND_IN),  # 7.2 % at 1,866 keys: the code of scores differs with the tiles of a strip
+        # 14.3 % at 1,866 keys, as the code of scores differs with the tiles of a strip; 7.2 % where L2 took writes at
+        # 4.1 TB/s, which bound both.
+        ("naive", "h200", 0.15),
         ("flash1", "h200", STAND_IN),
     ],
 )
