@@ -1,12 +1,12 @@
 """Memory in training: what autograd keeps, at the published lengths, and where it ends."""
 
 import pytest
+from closed_forms.flash import flash1_backward, flash1_forward
+from closed_forms.passes import matrix_bytes
+from closed_forms.standard import Eager, standard_backward, standard_forward
+from closed_forms.training_memory import kept_bytes, longest_seqlen, peak_bytes
 from hypothesis import given
 from hypothesis import strategies as st
-from tilesight.simulator.closed_form.flash import flash1_backward, flash1_forward
-from tilesight.simulator.closed_form.passes import matrix_bytes
-from tilesight.simulator.closed_form.standard import Eager, standard_backward, standard_forward
-from tilesight.simulator.closed_form.training_memory import kept_bytes, longest_seqlen, peak_bytes
 from tilesight.simulator.problems.attention import AttentionProblem
 
 TABLE_21_MIB = {128: 36, 256: 104, 512: 336, 1024: 1184, 2048: 4416, 4096: 17024}

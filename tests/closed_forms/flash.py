@@ -4,10 +4,10 @@ S and P never reach device memory, in neither direction. What is read again and 
 their gradients, once for each block of keys (FlashAttention-1), or K and V, once for each block of queries.
 """
 
-from ..arguments import whole
-from ..integers import cdiv
-from ..problems.attention import AttentionProblem
-from .passes import Kernel
+from closed_forms.passes import Kernel
+from tilesight.simulator.arguments import whole
+from tilesight.simulator.integers import cdiv
+from tilesight.simulator.problems.attention import AttentionProblem
 
 
 def flash1_forward(problem: AttentionProblem, block_n: int) -> tuple[Kernel, ...]:

@@ -6,8 +6,8 @@ The model has two levels, as the papers have: whatever a kernel loads comes from
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..problems.attention import AttentionProblem
-from ..problems.problem import ReadWrite
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.problems.problem import ReadWrite
 
 QUERY_ROWS = frozenset({"Q", "dQ"})
 OUTPUT_ROWS = frozenset({"O", "dO"})

@@ -7,8 +7,8 @@ autograd keeps. Q, K, V, O and all gradients of these stay. Everything else in a
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..problems.attention import MAX_SEQLEN, AttentionProblem
-from .passes import Kernel, matrix_bytes
+from closed_forms.passes import Kernel, matrix_bytes
+from tilesight.simulator.problems.attention import MAX_SEQLEN, AttentionProblem
 
 Kernels = Sequence[Kernel]
 INPUTS = ("Q", "K", "V")

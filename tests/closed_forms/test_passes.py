@@ -5,17 +5,17 @@ from itertools import product
 
 import pytest
 from closed_forms import papers
-from hypothesis import given
-from hypothesis import strategies as st
-from tilesight.simulator.closed_form.flash import (
+from closed_forms.flash import (
     flash1_backward,
     flash1_forward,
     flash1_kernels,
     flash2_backward,
     flash2_forward,
 )
-from tilesight.simulator.closed_form.passes import hbm_bytes, matrix_bytes, product_flop
-from tilesight.simulator.closed_form.standard import Eager, standard_backward, standard_forward
+from closed_forms.passes import hbm_bytes, matrix_bytes, product_flop
+from closed_forms.standard import Eager, standard_backward, standard_forward
+from hypothesis import given
+from hypothesis import strategies as st
 from tilesight.simulator.problems.attention import AttentionProblem
 
 GPT2 = AttentionProblem(batch=64, heads=16, seqlen_q=1024, seqlen_k=1024, head_dim=64)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from .passes import DROPOUT_MASK, Kernel
+from closed_forms.passes import DROPOUT_MASK, Kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
