@@ -1,9 +1,9 @@
 """The draws of points that docs/accuracy.md is about: compiled once, predicted by any model, counted in tables.
 
     python validate/lab/draws.py code RESULTS.jsonl ROWS.gz    attach machine code (torch, the Triton that measured)
-    python validate/lab/draws.py predict ROWS.gz PAIRS.jsonpredict every point, hold it against its row
+    python validate/lab/draws.py predict ROWS.gz PAIRS.json    predict every point, hold it against its row
     python validate/lab/draws.py tables PAIRS.json...          errors by draw, schedule, occupancy, stages, quantity
-    python validate/lab/draws.py page GPU/SOURCE=PAIRS.json,...    the tables of docs/accuracy.md and validation/detail.md
+    python validate/lab/draws.py page GPU/SOURCE=PAIRS.json,...  the tables of docs/accuracy.md and validation/detail.md
     python validate/lab/draws.py against OLD.json NEW.json...  the same points by two models
 
 Compiling takes as long as predicting and does not change with the model: hence two steps. Without torch `code` attaches

@@ -1,6 +1,6 @@
 """Kernels of torch's own, run through the simulator from the machine code of a CUDA build; no GPU.
 
-    python validate/lab/torch_machine_code.py LIBTORCH_CUDA.so FOLDER FILE.ndjson   (FOLDER: for what is taken out of it)
+    python validate/lab/torch_machine_code.py LIBTORCH_CUDA.so FOLDER FILE.ndjson   (FOLDER: for what is unpacked)
 
 Prices of `simulator/operations/families` that are said to be counted were read off what it prints: for each kernel its
 instructions an element, and the time that an H100 is predicted to take. A line of the file has the operation as torch's

@@ -1,7 +1,7 @@
 """Single operations of torch on a GPU, kernel by kernel; and as torch's dispatcher sees them, without one.
 
-    python validate/lab/torch_operations.py measure FILE.jsonl [PART ...]  on a GPU: {"name", "cold": [[kernel, us]], warm}
-    python validate/lab/torch_operations.py record FILE.jsonl FILE      no GPU: with "operations"
+    python validate/lab/torch_operations.py measure FILE.jsonl [PART ...]  on a GPU: {name, cold: [[kernel, us]], warm}
+    python validate/lab/torch_operations.py record FILE.jsonl FILE         no GPU: with "operations"
 
 Times are medians of 5 runs behind an overwritten L2 (`cold`) and of 5 repeated ones (`warm`); kernels that spin tell
 runs apart. The operations are those of `torch_operation_cases` and `torch_rare_cases`; with
