@@ -6,6 +6,10 @@ The loops allocate nothing and keep nothing, so counting references of the array
 numba takes a cached function for good while the file that defines it is unchanged,
 although functions and constants of other files are compiled into it.
 So the stamp of every cached function here is a digest of all files of this folder and below, and of `limits`.
+
+A function that compiled functions call is a *part* of each of them. numba would optimize it, make machine code of it and
+keep it on its own first, at every level of calls anew, and throw nearly all of that away: four fifths of the time.
+Here a part goes into its callers as it is, and LLVM sees it once, in the function that Python calls.
 """
 
 import logging
@@ -17,8 +21,10 @@ from typing import Any
 
 import numba
 from numba import njit
-from numba.core import event
+from numba.core import compiler, event
 from numba.core.caching import IndexDataCacheFile
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
 
 from ..jobs.working_clock import COMPILING
 
@@ -56,7 +62,8 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a function at its first call, or take it from the disk if no file of this folder has changed."""
-    dispatcher: Any = njit(error_model="numpy", nogil=True, **{"_nrt": False} | options)(function)
+    options = {"error_model": "numpy", "nogil": True, "_nrt": False} | options
+    dispatcher: Any = njit(**options)(function)
     try:
         dispatcher.enable_caching()
     except RuntimeError:  # numba has no folder to keep it in
@@ -64,7 +71,55 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
     else:
         cache = dispatcher._cache
         cache._cache_file = SharedCacheFile(cache.cache_path, cache._impl.filename_base, _DIGEST)
+    part: Any = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_PartCompiler, **options)(function)
+    dispatcher.get_call_template, dispatcher.get_overload = part.get_call_template, part.get_overload
     return dispatcher
+
+
+class _PartLibrary(JITCodeLibrary):
+    """Code of a part: linked to what it calls, neither optimized nor made machine code."""
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """What numba would hand to Python, which gets the function itself (`compiled`). Args: name: in LLVM."""
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> "_PartLibrary":
+        return self
+
+    def set_env(self, name: str, environment: object) -> None:
+        """Parts have no objects of Python to look up. Args: name: in LLVM; environment: of the function."""
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _TakePartLibrary(AnalysisPass):
+    _name = "take_part_library"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        """Have what follows write its code into such a library. Args: state: of the compiler."""
+        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        return False
+
+
+class _PartCompiler(compiler.CompilerBase):
+    """Compiles parts: as numba does, into such a library."""
+
+    def define_pipelines(self) -> list[PassManager]:
+        builder, manager = compiler.DefaultPassBuilder, PassManager("part")
+        manager.add_pass(_TakePartLibrary, "take the library of a part")
+        for passes in ("untyped", "typed", "nopython_lowering"):
+            manager.passes.extend(getattr(builder, f"define_{passes}_pipeline")(self.state).passes)
+        manager.finalize()
+        return [manager]
 
 
 def is_kept(dispatcher: Any) -> bool:
