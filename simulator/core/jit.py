@@ -16,6 +16,7 @@ import gc
 import logging
 import multiprocessing
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -81,15 +82,20 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
     except RuntimeError:  # numba has no folder to keep it in
         _cannot_keep(f"neither {Path(__file__).parent} nor the user's cache folder can be written")
     else:
-        cache = dispatcher._cache
-        cache._cache_file = SharedCacheFile(cache.cache_path, cache._impl.filename_base, _DIGEST)
-    part = make(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_PartCompiler, **options)(function)
+        kept = dispatcher._cache
+        kept._cache_file = SharedCacheFile(kept.cache_path, kept._impl.filename_base, _DIGEST)
+
+    @cache
+    def part() -> Any:
+        alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # no way in from Python
+        return make(pipeline_class=_PartCompiler, **alone, **options)(function)
 
     def template(arguments: tuple[types.Type, ...], named: dict[str, types.Type]) -> Any:
         """One part for all numbers, where numba would make one for each constant that is passed."""
-        return part.get_call_template(tuple(map(types.unliteral, arguments)), named)
+        return part().get_call_template(tuple(map(types.unliteral, arguments)), named)
 
-    dispatcher.get_call_template, dispatcher.get_overload = template, part.get_overload
+    dispatcher.get_call_template = template
+    dispatcher.get_overload = lambda signature: part().get_overload(signature)
     return dispatcher
 
 
