@@ -113,6 +113,27 @@ def find_slice(subject: Subject) -> Slice:
 @lru_cache(maxsize=FLOWS_KEPT)
 def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: frozenset[int] | None) -> Slice:
     """The same. Args: unknown, stored: as of `Subject`; given: whether memory has values."""
+    found = find_accesses(flow)
+    code_slice = _slice(flow, unknown, given, found.roots, found.touching, stored=stored)
+    if code_slice.shared and found.copying:
+        # Words of descriptors go through shared memory, too.
+        code_slice = replace(code_slice, exchanging=frozenset(range(len(flow.blocks))))
+    return replace(code_slice, copying=found.copying, writes=found.writes)
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """Accesses to global memory in code. Args: touching, copying, writes: as in `Slice`; roots: as of `_slice`."""
+
+    touching: Mapping[int, Touch]
+    copying: Mapping[int, BoxTouch]
+    writes: Mapping[int, int]
+    roots: Mapping[int, tuple[str, ...]]
+
+
+@lru_cache(maxsize=FLOWS_KEPT)
+def find_accesses(flow: Flow) -> Accesses:
+    """All accesses to global memory; the roots are what control flow, their addresses and their guards come from."""
     copying = {
         place: BoxTouch(instruction) for place, instruction in enumerate(flow.instructions) if is_box_copy(instruction)
     }
@@ -125,11 +146,7 @@ def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: froze
     roots = jumps_of(flow) | _roots(touching, flow.instructions)
     roots |= {place: box.names for place, box in copying.items()}
     roots |= {place: (*touching[place].names, *read(flow.instructions[place])) for place in writes}
-    code_slice = _slice(flow, unknown, given, roots, touching, stored=stored)
-    if code_slice.shared and copying:
-        # Words of descriptors go through shared memory, too.
-        code_slice = replace(code_slice, exchanging=frozenset(range(len(flow.blocks))))
-    return replace(code_slice, copying=copying, writes=writes)
+    return Accesses(touching, copying, writes, roots)
 
 
 def narrow_slice(

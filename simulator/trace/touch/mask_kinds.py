@@ -17,7 +17,7 @@ import numpy as np
 from ...emulator.thread_values import Array
 from ...sass.memory_instructions import BOX_COPIES, COPY
 from ..alike.narrowed import by_tensor, narrowed
-from ..alike.stand_ins import stand_ins
+from ..alike.stand_ins import FEWEST, stand_ins
 from ..cta.cta_run import Iteration
 from ..cta.every_thread import signatures
 from ..cta.group import CtaGroup
@@ -183,6 +183,8 @@ def _find_signatures(
 def _signatures_of(tracer: Tracer, group: CtaGroup, wanted: frozenset[int]) -> dict[int, Array]:
     """Signatures of all CTAs, by those that stand for them, tensor by tensor: place -> uint64 (CTAs,)."""
     run, columns = group.representative, dict[int, Array]()
+    if len(group) < FEWEST and not tracer.code_slice.exchanging:
+        return signatures(tracer, group, wanted)
     for places in by_tensor(tracer, run, wanted):
         part = narrowed(tracer, run, places)
         first, which = stand_ins(part, group)
