@@ -7,13 +7,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-import numpy as np
-
 from ...emulator.access_lanes import Touch
 from ...emulator.compute.warp_lanes import EXCHANGES
 from ...emulator.global_memory import copy_of_memory, load_of_memory
 from ...emulator.semantics import compile_instruction, havoc
-from ...emulator.thread_values import Array
+from ...emulator.thread_values import Array, known_to_all, narrowed_to
 from ...emulator.threads import Step, Threads
 from ...emulator.tma.boxes import Boxes, BoxTouch, unfollowed
 from ...emulator.tma.written import descriptor_writes, steps_of, take
@@ -326,12 +324,12 @@ def _access_step(subject: Subject, place: int, touch: Touch, doubts: Doubts, rec
     def step(threads: Threads, mask: Array) -> None:
         active = mask
         for guard in touch.guards:
-            holds, known = guard(threads)
-            if known is not True and not np.all(np.asarray(known) | ~mask):
+            holds = guard(threads)
+            if not known_to_all(holds[1], mask):
                 doubts.guard(place)
-            active = active & (holds | ~np.asarray(known))
+            active = narrowed_to(active, holds)
         where, known = address(threads)
-        if not np.all(np.asarray(known) | ~active):
+        if not known_to_all(known, active):
             doubts.address(place)
             if (anywhere := drawn(threads)) is not None:
                 record(place, anywhere, active, None)
