@@ -210,7 +210,7 @@ def changing_masks(group: CtaGroup, tail: int) -> dict[int, int]:
         position = run.positions[access.visit]
         if position.iteration and _same_in_all(trips[position.region]):
             visit = access.place, position.region, position.iteration[:-1]
-            lanes[visit][position.iteration[-1]] += int(access.active.sum())
+            lanes[visit][position.iteration[-1]] += access.lanes
     return {
         place: region
         for (place, region, _), counts in lanes.items()
