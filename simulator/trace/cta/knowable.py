@@ -1,8 +1,8 @@
 """Instructions whose results are never known, in any thread of any CTA: they depend on data that were not given.
 
-A forward data-flow analysis of the instructions that any slice may hold: what reads unknown registers writes unknown
-ones. A slice keeps such an instruction, which marks its registers as unknown, but not the code that computes its operands. A register that is
-taken to be knowable and is not costs time alone; so it is taken to be, where in doubt.
+A forward data-flow analysis of what slices may hold: what reads unknown registers writes unknown ones. A slice keeps
+such an instruction, which marks its registers as unknown, but not the code that computes its operands. A register that
+is taken to be knowable and is not costs time alone; so it is taken to be, where in doubt.
 
 Source: the analysis is constant propagation without the constants; Nielson, Nielson and Hankin,
 "Principles of Program Analysis" (1999), section 2.3.3.
