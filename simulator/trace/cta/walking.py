@@ -197,7 +197,7 @@ class Walk:
             trips: iterations that each CTA makes, int64 (CTAs,); None: all;
             may_leap: whether many may be executed at a time.
         """
-        guess = Guess(self._live[header], self._ctas) if len(bodies) > 2 * FIRST_LEAP and may_leap else None
+        guess = Guess(self._live[header], self._ctas) if len(bodies) > FIRST_LEAP // 2 and may_leap else None
         runs = _runs(bodies, trips)
         number = 0
         while number < len(bodies):
