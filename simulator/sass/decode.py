@@ -15,9 +15,12 @@ from functools import cached_property, lru_cache
 from ..refusal import CannotFollow
 from .operands import Address, Immediate, Operand, Predicate, parse
 
-LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
-HIGH_WORD = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
-FUNCTION = re.compile(r"^\s*Function : (\S+)\s*$")
+INSTRUCTION = re.compile(
+    r"^\s*/\*([0-9a-f]{4,})\*/\s+([^;\n]*?)\s*;\s*/\* 0x[0-9a-f]{16} \*/[^\S\n]*$"
+    r"(?:\s+/\* 0x([0-9a-f]{16}) \*/\s*$)?",
+    re.MULTILINE,
+)
+FUNCTION = re.compile(r"^\s*Function : (\S+)\s*$", re.MULTILINE)
 SEPARATOR = re.compile(r",(?![^\[{(]*[\]})])")
 """A comma behind which no bracket or brace closes that opens in front of it."""
 INNER_COMMA = re.compile(r"[\[{(][^\]})]*,")
@@ -110,28 +113,24 @@ def decode(text: str) -> tuple[Instruction, ...]:
     Raises:
         CannotFollow: the text holds no function, several, or an instruction without its second word.
     """
-    functions = [match[1] for line in text.splitlines() if (match := FUNCTION.match(line))]
+    functions = FUNCTION.findall(text)
     if len(functions) != 1:
         raise CannotFollow(f"SASS text holds {len(functions)} functions: must be 1")
     instructions = []
-    pending: tuple[int, str] | None = None
-    for line in text.splitlines():
-        if match := LINE.match(line):
-            if pending:
-                break
-            pending = int(match[1], 16), match[2]
-        elif pending and (high := HIGH_WORD.match(line)):
-            instructions.append(_instruction(*pending, int(high[1], 16)))
-            pending = None
-    if pending:
-        raise CannotFollow(f"SASS of {functions[0]}: instruction at {pending[0]:#x} has no second encoding word")
+    for address, words, high_word in INSTRUCTION.findall(text):
+        if not high_word:
+            raise CannotFollow(
+                f"SASS of {functions[0]}: instruction at {int(address, 16):#x} has no second encoding word"
+            )
+        instructions.append(_instruction(int(address, 16), words, int(high_word, 16)))
     if not instructions:
         raise CannotFollow(f"SASS of {functions[0]} holds no instruction")
     return tuple(instructions)
 
 
 def _instruction(address: int, text: str, high_word: int) -> Instruction:
-    text = PRINTED_CONTROL.sub("", text)
+    if "&" in text or "?" in text:
+        text = PRINTED_CONTROL.sub("", text)
     predicate = ""
     if match := PREDICATE.match(text):
         predicate, text = match[1], text[match.end() :]

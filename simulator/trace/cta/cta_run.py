@@ -198,6 +198,9 @@ class _Recorder:
         held: list[list[tuple[_Held, list[Array]]]] = [[] for _ in blocks]
         for access in self._held if iterations else ():
             apart = [stack.apart(array) for array in (access.mask, access.addresses, access.active)]
+            if access.boxes is None:
+                shape = self._subject.kernel.warps, WARP_THREADS
+                apart[1:] = [np.broadcast_to(array, (*array.shape[:2], *shape)) for array in apart[1:]]
             held[access.position].append((access, apart))
         for iteration in range(iterations):
             for (_, present), accesses in zip(blocks, held, strict=True):
