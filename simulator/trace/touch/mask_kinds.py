@@ -17,7 +17,7 @@ import numpy as np
 from ...emulator.thread_values import Array
 from ...sass.memory_instructions import BOX_COPIES, COPY
 from ..alike.narrowed import by_tensor, narrowed
-from ..alike.stand_ins import FEWEST, stand_ins
+from ..alike.stand_ins import stand_ins
 from ..cta.cta_run import Iteration
 from ..cta.every_thread import signatures
 from ..cta.group import CtaGroup
@@ -30,6 +30,8 @@ MOST_KINDS = 32
 SAMPLED_CTAS, MOST_WARPS, LOOKED_AT = 16, 1 << 17, 128
 """CTAs of a kind that are followed by all threads; warps of those CTAs that are, where the sampled ones differ;
 and CTAs of these that are first, which tell accesses that make too many kinds already."""
+TOGETHER = 256
+"""CTAs from which on it saves time to look for stand-ins, tensor by tensor."""
 MOST_ITERATIONS = 1 << 21
 """Iterations of a loop, those of all CTAs added up, that are followed."""
 RUN_AHEAD = frozenset({COPY, *BOX_COPIES})
@@ -183,7 +185,7 @@ def _find_signatures(
 def _signatures_of(tracer: Tracer, group: CtaGroup, wanted: frozenset[int]) -> dict[int, Array]:
     """Signatures of all CTAs, by those that stand for them, tensor by tensor: place -> uint64 (CTAs,)."""
     run, columns = group.representative, dict[int, Array]()
-    if len(group) < FEWEST and not tracer.code_slice.exchanging:
+    if len(group) < TOGETHER and not tracer.code_slice.exchanging:
         return signatures(tracer, group, wanted)
     for places in by_tensor(tracer, run, wanted):
         part = narrowed(tracer, run, places)
