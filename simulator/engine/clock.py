@@ -57,7 +57,7 @@ def tensor_clock_hz(launch: Launch, device: Device) -> float:
     """Fastest clock of SMs whose tensor cores are at work on a launch: those of FP64 leave it as it is.
 
     Source: 1.798 GHz under HMMA and IMMA, 1.980 under DMMA, DFMA and FFMA for 0.2 to 3 ms (one H200, 2026-11-28,
-    docs/lab/data/matmul-clocks-h200-2026-11-28.ndjson.xz); NVIDIA computes FP64 peaks of Hopper with the boost clock.
+    validate/data/matmul-clocks-h200-2026-11-28.ndjson.xz); NVIDIA computes FP64 peaks of Hopper with the boost clock.
     """
     return float(device.boost_clock_hz if launch.dtype == "fp64" else device.tensor_boost_clock_hz)
 
@@ -82,7 +82,7 @@ def sustained_clock_hz(clock_hz: float, activity: Activity, device: Device) -> f
     Power goes with activity and with a power of the clock. What the tensor cores and HBM take follows from the two
     clocks under load that `tilesight calibrate` measures. What has no matmuls keeps its clock.
 
-    Source: 60 points of seeds 0 and 1 of `docs/validation/` that ran longer than 0.15 s (docs/decisions/0009).
+    Source: 60 points of seeds 0 and 1 of `validate/data/` that ran longer than 0.15 s (docs/decisions/0009).
     """
     if not activity.tensor:
         return clock_hz

@@ -231,7 +231,7 @@ class TileProgram:
 
 DESCRIPTOR_BYTES = 128
 """Of the descriptor that Triton 3.6 has each CTA of a warp-specialised launch write to device memory, by which it
-stores its tile (all 79 such launches of docs/validation, seeds 0 to 8) [B]."""
+stores its tile (all 79 such launches of validate/data, seeds 0 to 8) [B]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ Queue = Literal["stream", "graph"]
 QUEUES: tuple[Queue, ...] = ("stream", "graph")
 HOST_S: Mapping[str, float] = MappingProxyType({"eager": 11e-6, "compiled": 19e-6, "max-autotune": 19e-6})
 """What the host takes for an operation that launches, by mode: Python, dispatcher and launch; or the wrapper of
-torch.compile and launch [s]. Kind: measured, a virtual machine's Xeon beside an H100, torch 2.11 (docs/lab/
+torch.compile and launch [s]. Kind: measured, a virtual machine's Xeon beside an H100, torch 2.11 (validate/lab/
 torch_hosts.py): the median of eight operations, a function of 48 kernels; a module's call and the call of a compiled
 function (55 us) come on top, and other hosts take half or twice as long."""
 LAUNCH_BOUND = 0.1

@@ -26,7 +26,7 @@ EVENTS_S = 1.7e-6
 """What a pair of CUDA events shows more than the launch between them takes [s].
 
 Source: 12 kernels that wait for 0 to 400,000 cycles on one SM and on all, between events and counted by ncu: 0.8 to
-2.1 us, 1.7 in the median, whatever they take (one H100, 2026-11-26, docs/lab/do_bench.py)."""
+2.1 us, 1.7 in the median, whatever they take (one H100, 2026-11-26, validate/lab/do_bench.py)."""
 ZEROED_BYTES = 256 << 20
 """What do_bench zeroes before each call (triton 3.6, `triton.testing`) [B]."""
 SETTLED_SHARE = 0.45
@@ -34,7 +34,7 @@ SETTLED_SHARE = 0.45
 
 do_bench warms up for 25 ms and measures for 100 ms. Source: products of 8192 x 8192 x 8192 and x 2048, 4096 x 4096 x
 4096 and 1024 x 8192 x 8192 in its rhythm: 0.43, 0.31, 0.95 and 0.5 of the slowdown that they reach after 200 ms (one
-H100, 2026-11-26, docs/lab/do_bench.py)."""
+H100, 2026-11-26, validate/lab/do_bench.py)."""
 
 
 def one_of_timings(timing: object) -> None:

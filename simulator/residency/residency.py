@@ -11,7 +11,7 @@ from .occupancy import occupancy
 
 CARVE_OUTS_KIB = (0, 8, 16, 32, 64, 132, 164, 196, 228)
 """What shared memory may take of L1 (CUDA C++ Programming Guide, compute capabilities 8.0 to 12.0); the driver passes
-100 by: six kernels of 65 to 99 KiB get 132 (`carve_outs` in docs/lab/data/l1-hits-h200-2026-11-23.json.xz)."""
+100 by: six kernels of 65 to 99 KiB get 132 (`carve_outs` in validate/data/l1-hits-h200-2026-11-23.json.xz)."""
 PREFERS_SHARED_ABOVE_BYTES = 48 << 10
 """Shared memory of a CTA above which Triton asks for the largest part that shared memory may take
 (`CU_FUNC_CACHE_PREFER_SHARED` in the driver of triton 3.6); else the driver takes what as many CTAs need as fit."""

@@ -54,7 +54,7 @@ NARROW = {"U16": 16.0, "S16": 16.0, "U8": 8.0, "S8": 8.0}
 Triton gives a thread eight elements in a row, so lanes lie 8 elements apart; it moves one at a time where it cannot
 tell that rows are aligned.
 ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written. L1's tags take 4.0
-cycles for such a load, one a line (docs/lab/data/store-queue-h200-2026-11-22.json.xz)."""
+cycles for such a load, one a line (validate/data/store-queue-h200-2026-11-22.json.xz)."""
 WARPGROUP_COMMIT = Name("gsb0")
 """A warpgroup's matmul names it if those that were issued so far, with itself, can be waited for."""
 COMMIT = "UTCBAR"
@@ -232,7 +232,7 @@ def _synchronising(instruction: Instruction) -> SmInstruction:
 def _matmul(instruction: Instruction, matmul: MatmulShape, rule: Rule, numbers: SmNumbers) -> SmInstruction:
     """A warpgroup's matmul: it holds its share of the register port as long as it runs, also where operands are late.
 
-    docs/lab/wgmma_narrow.cu: arithmetic between m64n32k16 of other CTAs is as slow as between m64n128k16.
+    validate/lab/wgmma_narrow.cu: arithmetic between m64n32k16 of other CTAs is as slow as between m64n128k16.
     """
     cycles = max(tensor_cycles(matmul, rule.interval_cycles), numbers.wgmma_registers_least_cycles)
     return SmInstruction(

@@ -8,6 +8,7 @@ so that a schedule reads from HBM whatever it loads.
 from dataclasses import dataclass
 from functools import partial
 
+from closed_forms import training_memory
 from closed_forms.sizes import (
     compulsory_hbm_bytes,
     key_bytes,
@@ -18,7 +19,6 @@ from closed_forms.sizes import (
     slabs,
     statistic_bytes,
 )
-from tilesight.simulator.closed_form import training_memory
 from tilesight.simulator.integers import cdiv
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.problems.problem import ReadWrite

@@ -34,8 +34,9 @@ def folders(root: Path = ROOT) -> dict[str, str]:
 
 
 def files_of(root: Path, folder: str) -> list[Path]:
-    """Files of a package's folder, without those of a package that has its place inside that folder."""
-    nested = [root / other for other in folders(root).values() if other.startswith(f"{folder}/")]
+    """Files of a package's folder, without those of a package that has its place inside that folder, and of the lab."""
+    inside = (*folders(root).values(), "validate/lab", "validate/data")
+    nested = [root / other for other in inside if other.startswith(f"{folder}/")]
     files = sorted(path for path in (root / folder).rglob("*") if path.is_file())
     return [path for path in files if not any(path.is_relative_to(other) for other in nested)]
 

@@ -16,8 +16,8 @@ CONTRACTS = tomllib.loads((farm.ROOT / "pyproject.toml").read_text("utf-8"))["to
 
 def folders() -> list[Path]:
     """Every folder of the product that holds modules."""
-    tops = {folder.partition("/")[0] for folder in farm.folders().values()}
-    return sorted({path.parent for top in tops for path in (farm.ROOT / top).rglob("*.py")})
+    product = [path for folder in farm.folders().values() for path in farm.files_of(farm.ROOT, folder)]
+    return sorted({path.parent for path in product if path.suffix == ".py"})
 
 
 def modules(folder: Path) -> list[str]:

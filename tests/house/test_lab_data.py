@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from house.farm import ROOT
+from support.lab import DATA
 
-DATA = ROOT / "docs" / "lab" / "data"
 UNKNOWN, NONE = "not recorded", "-"
 HOLDS = ("measured", "predicted", "predicted and measured")
 HASHES = r"[0-9a-f]{7,8}( [0-9a-f]{7,8})*"

@@ -8,22 +8,22 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from house import farm
+from support.lab import LAB
 
-PUBLIC = farm.ROOT / "docs" / "lab" / "public"
+PUBLIC = LAB / "public"
 
 
 def test_the_page_of_public_kernels_is_what_its_data_say() -> None:
     """`page.py` writes the committed page, byte by byte, from predictions and measurements."""
     checked = subprocess.run([sys.executable, str(PUBLIC / "page.py"), "--check"], check=False)
-    assert checked.returncode == 0, "run: python docs/lab/public/page.py"
+    assert checked.returncode == 0, "run: python validate/lab/public/page.py"
 
 
 def test_the_page_of_the_choice_is_what_its_data_say() -> None:
     """Every cell, with the five fastest measured and the rank that each was given."""
-    program = farm.ROOT / "docs" / "lab" / "choice" / "page.py"
+    program = LAB / "choice" / "page.py"
     checked = subprocess.run([sys.executable, str(program), "--check"], check=False)
-    assert checked.returncode == 0, "run: python docs/lab/choice/page.py"
+    assert checked.returncode == 0, "run: python validate/lab/choice/page.py"
 
 
 def test_measurements_packed_one_after_the_other_are_kept_without_single_times(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_measurements_packed_one_after_the_other_are_kept_without_single_times(t
     lines = [{"cell": "b", "index": 1, "round": 0, "clean": [2.0], "clean_us": 2.0}, {"cell": "a", "index": 0, "us": 1}]
     packed = b"".join(lzma.compress(json.dumps(line).encode() + b"\n") for line in [*lines, {**lines[1], "us": 3}])
     (tmp_path / "measured.jsonl.xz").write_bytes(packed)
-    program, out = farm.ROOT / "docs" / "lab" / "choice" / "kept.py", tmp_path / "kept.jsonl.xz"
+    program, out = LAB / "choice" / "kept.py", tmp_path / "kept.jsonl.xz"
     subprocess.run([sys.executable, str(program), str(out), str(tmp_path / "measured.jsonl.xz")], check=True)
     kept = [json.loads(line) for line in lzma.decompress(out.read_bytes()).splitlines()]
     assert kept == [{"cell": "a", "index": 0, "us": 3}, {"cell": "b", "index": 1, "round": 0, "clean_us": 2.0}]

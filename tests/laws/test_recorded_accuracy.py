@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from math import sqrt
-from pathlib import Path
 from random import Random
 from statistics import mean, stdev
 
 import pytest
+from support.lab import DATA
 from support.todays_seed import todays_seed
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.explore.candidate import ERROR_FRACTIONS
@@ -15,11 +15,10 @@ from tilesight.validate.compare.recompile import with_figures
 from tilesight.validate.measure.results_file import Row, read_results
 from tilesight.validate.measurement import Lost
 
-DOCS = Path(__file__).parents[2] / "docs"
 BLIND = {
-    "h200": [f"lab/data/h200-2026-11-2{day}-seed{seed}.jsonl.xz" for day, seed in ((2, 9), (3, 10), (3, 11))]
-    + ["validation/h200-2026-11-23-seed12.jsonl"],
-    "h100-sxm": ["validation/h100-2026-11-22-seed9.jsonl"],
+    "h200": [f"h200-2026-11-2{day}-seed{seed}.jsonl.xz" for day, seed in ((2, 9), (3, 10), (3, 11))]
+    + ["h200-2026-11-23-seed12.jsonl"],
+    "h100-sxm": ["h100-2026-11-22-seed9.jsonl"],
 }
 """Draws that were measured after all constants of time were there (docs/accuracy.md, Method)."""
 SAMPLE = {"h200": 48, "h100-sxm": 16}
@@ -33,7 +32,7 @@ CHANCE = 3.0
 
 def points(device: str) -> list[Row]:
     """Those that may be drawn: counted and timed, of attention, no larger than a test can afford."""
-    rows = (row for file in BLIND[device] for row in read_results(DOCS / file)[1])
+    rows = (row for file in BLIND[device] for row in read_results(DATA / file)[1])
     return [
         row
         for row in rows

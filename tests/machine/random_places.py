@@ -1,4 +1,4 @@
-"""Launches on an H200 that load from, or store to, pieces at random places, as docs/lab/random_pieces.cu does."""
+"""Launches on an H200 that load from, or store to, pieces at random places, as validate/lab/random_pieces.cu does."""
 
 import numpy as np
 from machine.toys import launch, run_all

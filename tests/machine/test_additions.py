@@ -52,7 +52,7 @@ def test_stores_to_one_line_do_not_queue_like_additions() -> None:
 
 @pytest.mark.parametrize(("lines", "measured_us"), [(1, 327), (4, 160)])
 def test_lines_are_added_to_at_the_pace_of_an_h200(lines: int, measured_us: float) -> None:
-    """135,168 warps' additions along a line (docs/lab/atomics.cu), 6 us of launch left out."""
+    """135,168 warps' additions along a line (validate/lab/atomics.cu), 6 us of launch left out."""
     assert us(additions(lines)) == pytest.approx(measured_us, rel=0.06)
 
 
@@ -65,7 +65,7 @@ def test_more_lines_are_added_to_side_by_side(width_bytes: int, measured_us: lis
 
 
 def test_additions_to_many_lines_take_little_longer_than_stores() -> None:
-    """All slices work side by side: 2 MiB at the pace of an H200 (docs/lab/atomics.cu), 6 us of launch left out."""
+    """All slices work side by side: 2 MiB at the pace of an H200 (validate/lab/atomics.cu), 6 us of launch left out."""
     stored_us = CTAS * TIMES * LINE_BYTES / H200.l2_write_bytes_per_s * 1e6
     assert us(additions(1 << 14)) == pytest.approx(4.9, rel=0.1)
     assert stored_us < us(additions(1 << 14)) < 1.5 * stored_us
@@ -80,7 +80,7 @@ def test_who_is_given_back_what_was_there_waits_for_the_sum() -> None:
 def scattered(lines: int, lanes_at_a_word: int, *, integers: bool = True) -> Launch:
     """Each of 132 x 8 warps adds 16 times: its lanes at words drawn at random of so many lines, some together.
 
-    The same as docs/lab/scattered_adds.cu: a pass over a sector for each lane at the word of it that has most.
+    The same as validate/lab/scattered_adds.cu: a pass over a sector for each lane at the word of it that has most.
     """
     random, ctas, warps, times = np.random.default_rng(0), 132, 8, 16
     word = np.repeat(
@@ -137,12 +137,12 @@ def most_at_a_word(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ],
 )
 def test_scattered_lanes_are_added_at_the_pace_of_an_h100(lines: int, lanes_at_a_word: int, measured_ns: float) -> None:
-    """Nanoseconds for each warp's addition, of all L2 (docs/lab/scattered_adds.cu): 8 lines lie in two slices."""
+    """Nanoseconds for each warp's addition, of all L2 (validate/lab/scattered_adds.cu): 8 lines lie in two slices."""
     assert us(scattered(lines, lanes_at_a_word), H100) / (132 * 8 * 16) * 1e3 == pytest.approx(measured_ns, rel=0.15)
 
 
 def test_floats_wait_for_the_sum_before_at_the_same_word_and_integers_do_not() -> None:
-    """At one word of a line 3 cycles each, in place of 1.25 (7.6 and 3.2 ms on an H200, docs/lab/atomics.cu)."""
+    """At one word of a line 3 cycles each, in place of 1.25 (7.6 and 3.2 ms on an H200, validate/lab/atomics.cu)."""
     step = Step(name="add", stores=(Tile(tensor="X", slab="slab", rows=1, cols=2, path="atomic"),))
     integers = Step(name="add", stores=(replace(step.stores[0], integers=True),))
     floats_cycles, integers_cycles, cycles_of_none = (

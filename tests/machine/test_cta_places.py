@@ -38,7 +38,7 @@ def test_longer_ctas_do_not_wait() -> None:
 
 @pytest.mark.parametrize(("warps", "resident", "ns"), [(24, 2, 0.786), (32, 2, 0.852), (16, 1, 1.433), (24, 1, 1.561)])
 def test_an_h200_hands_out_empty_ctas_as_fast_as_measured(warps: int, resident: int, ns: float) -> None:
-    """Nanoseconds a CTA, from launches of 150,000 and 450,000 (docs/lab/empty_ctas.cu), within 5 %."""
+    """Nanoseconds a CTA, from launches of 150,000 and 450,000 (validate/lab/empty_ctas.cu), within 5 %."""
     sm = H200.sm
     place = (sm.cta_place_cycles + sm.cta_place_warp_cycles * warps) / H200.boost_clock_hz / H200.sms / resident
     assert place * 1e9 == pytest.approx(ns, rel=0.05)

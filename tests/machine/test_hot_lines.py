@@ -34,7 +34,7 @@ def ns_a_request(lines: int, gpu: Device = H200) -> float:
 
 @pytest.mark.parametrize(("lines", "measured_ns"), [(1, 0.153), (2, 0.153), (4, 0.080)])
 def test_one_hot_line_is_read_at_the_pace_of_an_h200(lines: int, measured_ns: float) -> None:
-    """A request of a warp every 0.15 ns, two lines of a block alike, four in half (docs/lab/hot_lines.cu)."""
+    """A request of a warp every 0.15 ns, two lines of a block alike, four in half (validate/lab/hot_lines.cu)."""
     assert ns_a_request(lines) == pytest.approx(measured_ns, rel=0.1)
 
 

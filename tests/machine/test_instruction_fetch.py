@@ -74,7 +74,7 @@ def test_the_wait_has_a_name() -> None:
     [(24, 3, 0.957), (96, 1, 0.349), (96, 2, 0.75), (160, 1, 0.17), (160, 2, 0.329), (160, 4, 0.648), (160, 8, 0.589)],
 )
 def test_an_h200_issues_long_loops_as_slowly_as_measured(kib: int, warps: int, measured: float) -> None:
-    """Triton's loops of FFMA on an H200 (docs/lab/data/instruction-fetch-h200-2026-11-28.ndjson.xz), within 15 %."""
+    """Triton's loops of FFMA on an H200 (validate/data/instruction-fetch-h200-2026-11-28.ndjson.xz), within 15 %."""
     rate = issued_per_cycle(kib * 1024 // 128, warps, SHIPPED, turns=4)
     assert rate == pytest.approx(measured, rel=0.15)
 
@@ -84,6 +84,6 @@ def test_an_h200_issues_long_loops_as_slowly_as_measured(kib: int, warps: int, m
     [(64, 1, 1, 0.249), (64, 1, 12, 0.995), (64, 2, 8, 0.75), (64, 8, 4, 0.68), (96, 1, 8, 0.995), (160, 1, 4, 0.69)],
 )
 def test_an_h200_hides_fetches_behind_chains_as_measured(kib: int, chains: int, warps: int, measured: float) -> None:
-    """Chains of FFMA on an H200 (docs/lab/data/code-chains-h200-2026-11-28.ndjson.xz), within 15 %."""
+    """Chains of FFMA on an H200 (validate/data/code-chains-h200-2026-11-28.ndjson.xz), within 15 %."""
     rate = issued_per_cycle(kib * 1024 // 128, warps, SHIPPED, turns=4, chains=chains)
     assert rate == pytest.approx(measured, rel=0.15)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.lab import measured
+from support.lab import LAB, measured
 from tilesight.simulator.device.device import load_device
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +17,7 @@ MOST = {"hbm_read_bytes": 0.05, "hbm_write_bytes": 0.05, "fabric_bytes": 0.06}
 
 
 def replayer() -> ModuleType:
-    spec = util.spec_from_file_location("l2_policy", ROOT / "docs" / "lab" / "l2_policy.py")
+    spec = util.spec_from_file_location("l2_policy", LAB / "l2_policy.py")
     assert spec
     assert spec.loader
     module = util.module_from_spec(spec)

@@ -14,7 +14,7 @@ def test_a_sector_alone_is_fetched_with_its_neighbour(piece_bytes: int, fetched_
 
 @pytest.mark.parametrize(("piece_bytes", "measured_ps"), [(32, 28.8), (64, 29.2), (128, 35.0)])
 def test_random_pieces_are_read_at_the_pace_of_an_h200(piece_bytes: int, measured_ps: float) -> None:
-    """Rows of 4 GiB, back to back (docs/lab/memory_kernels.py), 4 us of launch left out."""
+    """Rows of 4 GiB, back to back (validate/lab/memory_kernels.py), 4 us of launch left out."""
     assert ps_a_piece(random_places(piece_bytes, 4 * GIB)) == pytest.approx(measured_ps, rel=0.2)
 
 

@@ -131,5 +131,5 @@ def test_elapsed_cycles_are_those_of_an_idle_cluster_up_to_twelve_ctas(few: bool
 
 @pytest.mark.parametrize(("dtype", "hz"), [("fp64", H200.boost_clock_hz), ("i8", H200.tensor_boost_clock_hz)])
 def test_products_of_fp64_leave_the_clock_as_it_is(dtype: str, hz: float) -> None:
-    """1.98 GHz under DMMA, 1.80 under HMMA and IMMA (docs/lab/matmul_clocks.cu)."""
+    """1.98 GHz under DMMA, 1.80 under HMMA and IMMA (validate/lab/matmul_clocks.cu)."""
     assert tensor_clock_hz(replace(launch((), (), [(0,)]), dtype=dtype), H200) == hz

@@ -2,15 +2,15 @@
 
 import json
 import lzma
-from pathlib import Path
 
 import pytest
 from machine.sm_toys import Code, straight, walk
+from support.lab import DATA
 from tilesight.simulator.core.sm import instruction as op
 from tilesight.simulator.core.sm import state as sm
 from tilesight.simulator.sass.opcodes import rules
 
-MATMULS_BESIDE = Path(__file__).parents[2] / "docs/lab/data/mma-beside-h200-2026-11-26.ndjson.xz"
+MATMULS_BESIDE = DATA / "mma-beside-h200-2026-11-26.ndjson.xz"
 
 
 @pytest.mark.parametrize("stall", [1, 2, 4, 15])

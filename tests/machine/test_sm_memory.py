@@ -28,7 +28,7 @@ def test_barriers_take_as_long_as_measured(warps: int, measured: float) -> None:
 
 
 def test_arrivals_at_barriers_of_all_ctas_take_turns() -> None:
-    """An H200 takes 2.05 cycles for each warp of 16 CTAs of four (docs/lab/shared_turns.cu); alone, each CTA 21."""
+    """An H200 takes 2.05 cycles for each warp of 16 CTAs of four (validate/lab/shared_turns.cu); alone, each CTA 21."""
     seen = straight(Code().add(op.BARRIER, smem=1.0, times=100), 4, offsets=(0.0,) * 16)
     assert seen.cycles / (16 * 4 * 100) == pytest.approx(2.05, rel=0.05)
 

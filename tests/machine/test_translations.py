@@ -15,7 +15,7 @@ def test_within_its_reach_the_footprint_does_not_matter() -> None:
 
 @pytest.mark.parametrize(("footprint_gib", "measured_ps"), [(80, 61.7), (96, 103.3)])
 def test_beyond_its_reach_misses_decide(footprint_gib: int, measured_ps: float) -> None:
-    """A fifth and a third of the rows miss (docs/lab/translations.cu), 5 us of launch left out."""
+    """A fifth and a third of the rows miss (validate/lab/translations.cu), 5 us of launch left out."""
     assert ps_a_piece(random_places(128, footprint_gib * GIB)) == pytest.approx(measured_ps, rel=0.1)
 
 

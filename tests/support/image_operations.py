@@ -1,15 +1,15 @@
-"""Operations on images as torch's dispatcher sees them, by the names of `docs/lab/torch_rare_cases.py`."""
+"""Operations on images as torch's dispatcher sees them, by the names of `validate/lab/torch_rare_cases.py`."""
 
 import json
 import lzma
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
+from support.lab import DATA
 from support.torch_prices import operation, tensor
 from tilesight.simulator.operations.operation import Operation
 
-DATA = Path(__file__).parents[2] / "docs" / "lab" / "data" / "torch-rare-images-h200-2026-11-28.ndjson.xz"
+MEASURED = DATA / "torch-rare-images-h200-2026-11-28.ndjson.xz"
 TYPES = {"bf16": "bfloat16", "f32": "float32"}
 FITTED = ("16x64x112", "16x64x4096")
 """Shapes off which numbers were read; of volumes there are no others."""
@@ -50,7 +50,7 @@ class Measured:
 
 def measured() -> Iterator[Measured]:
     """All lines."""
-    for row in map(json.loads, lzma.decompress(DATA.read_bytes()).splitlines()):
+    for row in map(json.loads, lzma.decompress(MEASURED.read_bytes()).splitlines()):
         kind, dtype, shape = split(row["name"])
         yield Measured(
             name=row["name"],

@@ -3,14 +3,14 @@
 import json
 import lzma
 import re
-from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).parents[2] / "docs"
-H100 = DOCS / "validation" / "h100-2026-11-22.toml"
+from support.lab import DATA
+
+H100 = DATA / "h100-2026-11-22.toml"
 """What `tilesight calibrate` measured on an H100; the numbers of the architecture's file are of an H200."""
-SHARING = DOCS / "lab" / "data" / "sm-sharing-h200-2026-11-22.json.xz"
-"""What docs/lab/sm_sharing.cu printed on an H200, twice."""
+SHARING = DATA / "sm-sharing-h200-2026-11-22.json.xz"
+"""What validate/lab/sm_sharing.cu printed on an H200, twice."""
 _BESIDE = re.compile(
     r"^# beside_(\w+)_(smem|registers)_(\d)_extra_cycles = .*: "
     r"([\d.]+) cycles alone, ([\d.]+) beside products at ([\d.]+)",

@@ -1,21 +1,21 @@
-"""Operations of torch as plain values, and `docs/lab/torch_prices.py`, which holds their prices against GPUs."""
+"""Operations of torch as plain values, and `validate/lab/torch_prices.py`, which holds their prices against GPUs."""
 
 import sys
 from dataclasses import replace
 from importlib import util
-from pathlib import Path
 from types import ModuleType
 
+from support.lab import LAB
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.operations.operation import ITEM_BYTES, Operand, Operation, RecordedStep
 from tilesight.simulator.operations.price import price_step
 from tilesight.simulator.operations.priced import PricedKernel
 
-SCRIPT = Path(__file__).parents[2] / "docs" / "lab" / "torch_prices.py"
+SCRIPT = LAB / "torch_prices.py"
 
 
 def script() -> ModuleType:
-    """`docs/lab/torch_prices.py`, loaded once."""
+    """`validate/lab/torch_prices.py`, loaded once."""
     if "torch_prices" not in sys.modules:
         spec = util.spec_from_file_location("torch_prices", SCRIPT)
         assert spec

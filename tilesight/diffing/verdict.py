@@ -12,12 +12,12 @@ Band = tuple[float, float]
 BAND: Band = (0.12, 0.08)
 """Of other code on the same device.
 
-Source: pairs of configurations of one kernel at one shape, predicted and measured on an H100 (docs/lab/diff_pairs.py):
-nine of ten lie inside."""
+Source: pairs of configurations of one kernel at one shape, predicted and measured on an H100
+(validate/lab/diff_pairs.py): nine of ten lie inside."""
 EDIT_BAND: Band = (0.06, 0.10)
 """The same where only the source changed: grid, warps, stages and tiles are equal.
 
-Source: edits of seven kernels, predicted blind and measured on an H100 (docs/lab/edits/band.py)."""
+Source: edits of seven kernels, predicted blind and measured on an H100 (validate/lab/edits/band.py)."""
 SAME_CODE_ELSEWHERE: Band = (0.07, 0.15)
 """Of the same code on another device. Source: the same configurations on an H100 and an H200."""
 OTHER_CODE_ELSEWHERE: Band = (0.135, 0.06)

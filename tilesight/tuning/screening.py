@@ -1,7 +1,7 @@
 """Which configurations of a launch are worth a prediction: the best by a static rank of their compiled code.
 
 A rank, never a threshold: what a third of timed configurations keeps of the fastest is in docs/choose.md, by
-docs/lab/choice/screened.py.
+validate/lab/choice/screened.py.
 """
 
 from collections.abc import Sequence

@@ -37,7 +37,7 @@ WAITS_FOR = {
 NEAR = 2.0
 """Configurations of a static time of more than so many times the least are not predicted: some are of millions of CTAs,
 or spill all that they gather, and take a minute. Kind: assumed; it keeps the fastest of 42 shapes
-(docs/lab/choice/screened.py)."""
+(validate/lab/choice/screened.py)."""
 MATTERS = 0.05
 """Share of the bytes that a launch asks for from which on estimated ones are noted."""
 
@@ -136,7 +136,7 @@ def predicted_rows(
 ) -> list[KernelRow]:
     """Launches by themselves, in order. Those that do the same are predicted once, wherever their tensors lie.
 
-    At the clock of a single run: templates of products took as long in steps as alone (`docs/lab/torch_templates.py`).
+    At the clock of a single run: templates took as long in steps as alone (`validate/lab/torch_templates.py`).
     """
     from ..kernels.compile.call import KernelCall
 

@@ -1,8 +1,8 @@
 """Slices of L2: which one a line lies in, and how they take the requests of loads, one after the other.
 
 Blocks lie in two slices in turns; what is next to them lies in two others, of either partition, and in a stretch of
-memory none comes twice (measured: docs/lab/scattered_adds.cu). Many lines lie in all slices, which work side by side;
-few lie in few, and requests for them queue, on either side of L2 at a copy of its own (docs/lab/hot_lines.cu).
+memory none comes twice (validate/lab/scattered_adds.cu). Many lines lie in all slices, which work side by side;
+few lie in few, and requests for them queue, on either side of L2 at a copy of its own (validate/lab/hot_lines.cu).
 """
 
 import numpy as np

@@ -7,7 +7,7 @@ oversubscribed, CTAs slow down until their shares of it add up to 100 %; older C
 CTAs of one or two warps have the pipes of a quarter or half of the sub-cores alone, a *group*: those of a group use no
 more of a pipe than the group has. An SM hands the groups out in turn, whatever they are busy with, to each CTA that
 begins; one whose registers are taken is passed over. (%warpid of CTAs of 1 to 4 warps that end in no order, H200,
-docs/lab/warp_places.cu; that a full one is passed over is an assumption.) Shared memory is everybody's.
+validate/lab/warp_places.cu; that a full one is passed over is an assumption.) Shared memory is everybody's.
 So the end of a step moves whenever another CTA of the SM begins a step or stalls.
 
 Speeds depend on which step each CTA computes, from the oldest CTA to the youngest, and on nothing else. The same few

@@ -30,7 +30,7 @@ FORWARD: Fractions = MappingProxyType(
 )
 """(Back end, head dim above 64) -> fraction of the peak that long rows reach: cuDNN's of the fastest instruction's,
 the others' of `mma.sync`, which is all that they use. Kind: fitted, docs/kernel-speed.md (H200) and single operations
-of an H100 (docs/lab/torch_prices.py)."""
+of an H100 (validate/lab/torch_prices.py)."""
 BACKWARD: Fractions = MappingProxyType(
     {
         ("cudnn", False): 0.63,

@@ -1,7 +1,7 @@
 """Instructions that threads of torch's own kernels issue for an element: the same code runs on every GPU.
 
 Each number was read off kernels of one NVIDIA H100 and of one H200, whose clocks and SMs are equal
-(`docs/lab/torch_prices.py` names both sets of data, and prints how far off all are): time beyond what bytes take,
+(`validate/lab/torch_prices.py` names both sets of data, and prints how far off all are): time beyond what bytes take,
 times SMs x issue x lanes x clock, rounded. Kind of all: fitted. Some are no instructions at all but latencies that
 as many warps wait for as fit an SM; those change with SMs and clocks in the same way.
 """

@@ -27,7 +27,7 @@ SPREAD = 10.0
 """Instructions of its gradient's sum for an element. Kind: assumed."""
 HEADS = 20.0
 """Instructions of `transform_bias_rescale_qkv_kernel` for an element. Kind: counted, torch 2.11's machine code for
-sm_90, run through the simulator (docs/lab/torch_machine_code.py)."""
+sm_90, run through the simulator (validate/lab/torch_machine_code.py)."""
 
 
 def triangle(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

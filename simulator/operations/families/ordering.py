@@ -27,7 +27,7 @@ DIGITS, GATHERED = 45.0, 180.0
 32,000 on one H100 (2026-11-27)."""
 COUNTED, WIDE = 98.0, 120.0
 """Instructions of a histogram for an element, and for one of 64 bits. Kind: counted, torch 2.11's machine code for
-sm_90, run through the simulator (docs/lab/torch_machine_code.py)."""
+sm_90, run through the simulator (validate/lab/torch_machine_code.py)."""
 COUNTING_THREADS, COUNTING_CTAS_PER_SM = 512, 4
 SPIN_CYCLES = 80
 """A load from shared memory, an addition, and a swap that succeeds. Kind: assumed."""

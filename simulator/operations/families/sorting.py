@@ -2,7 +2,7 @@
 
 Source: `sort_stable_out` and ATen/native/cuda/Sort.cpp, Sort.cu, SortStable.cu, torch 2.11 to 2.13. Instructions of
 rows in a CTA were counted by running torch 2.11's machine code for sm_90 through the simulator
-(docs/lab/torch_machine_code.py), and are met by 12 %; numbers that are fitted were read off single sorts on one H100
+(validate/lab/torch_machine_code.py), and are met by 12 %; fitted numbers were read off single sorts on one H100
 (2026-11-27): 4,096 rows of 64 elements, and 2 million and 400,000 keys.
 """
 

@@ -1,6 +1,6 @@
 """Hits in L1: sectors that a CTA has touched before, if few lines have gone through L1 since then.
 
-A line takes 128 B of L1, however few of its sectors are there (docs/lab/l1_room.cu). What hits is no load of the
+A line takes 128 B of L1, however few of its sectors are there (validate/lab/l1_room.cu). What hits is no load of the
 program, which describes traffic beyond the SM. Each of the CTAs that share an SM is taken to move as much.
 """
 

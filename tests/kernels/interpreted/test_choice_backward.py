@@ -1,12 +1,12 @@
 """Cells of attention backward compute what torch's derivative does; and what ends early has some of every cell."""
 
 import sys
-from pathlib import Path
 
 import pytest
 import torch
+from support.lab import LAB
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "docs" / "lab" / "choice"))
+sys.path.insert(0, str(LAB / "choice"))
 
 import backward
 from cells import CELLS, SLICE, sliced

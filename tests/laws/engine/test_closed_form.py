@@ -5,11 +5,11 @@ from functools import cache, partial
 
 import pytest
 from closed_forms import papers, sm_bytes
+from closed_forms.flash import flash1_forward
 from closed_forms.io_complexity import flash_block_rows, flash_io_elements
+from closed_forms.passes import hbm_bytes
 from hypothesis import given, settings
 from laws.cases import Case, cases
-from tilesight.simulator.closed_form.flash import flash1_forward
-from tilesight.simulator.closed_form.passes import hbm_bytes
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.walk import steps
 from tilesight.simulator.problems.attention import AttentionProblem

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from tilesight.simulator.closed_form import training_memory
-from tilesight.simulator.closed_form.flash import flash1_backward, flash1_forward
-from tilesight.simulator.closed_form.standard import Eager, standard_backward, standard_forward
+from closed_forms import training_memory
+from closed_forms.flash import flash1_backward, flash1_forward
+from closed_forms.standard import Eager, standard_backward, standard_forward
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.explore.fastest import Point
 from tilesight.simulator.explore.lengths import Scaling

@@ -56,7 +56,7 @@ def test_launches_of_one_function_share_one_rhythm() -> None:
 
 
 def test_zeroing_is_what_triton_zeroes() -> None:
-    """256 MiB, at the rate of device memory some 85 us of an H100 (89 measured: docs/lab/do_bench.py)."""
+    """256 MiB, at the rate of device memory some 85 us of an H100 (89 measured: validate/lab/do_bench.py)."""
     assert 8e-5 < ZEROED_BYTES / H100.hbm_write_bytes_per_s < 1e-4
 
 

@@ -1,8 +1,7 @@
 """Blocks are handed out as torch's caching allocator does, which a peak of memory is made of."""
 
-from pathlib import Path
-
 import pytest
+from support.lab import DATA
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.device_memory import Allocator, allocated_bytes
@@ -12,7 +11,7 @@ from tilesight.validate.measure.results_file import read_results
 from tilesight.validate.measurement import Measurement
 
 MIB = 1 << 20
-ROWS = Path(__file__).parents[3] / "docs" / "lab" / "data" / "h200-2026-11-22-seed4.jsonl.xz"
+ROWS = DATA / "h200-2026-11-22-seed4.jsonl.xz"
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_lanes_far_apart_touch_more_lines(
 
 @pytest.mark.parametrize(("opcode", "groups"), [("LDG.E", 1), ("LDG.E.64", 2), ("LDG.E.128", 4)])
 def test_a_line_counts_for_each_group_of_lanes_that_it_could_serve(opcode: str, groups: float) -> None:
-    """Also where all lanes load the same, as measured by docs/lab/l1_duplicates.cu."""
+    """Also where all lanes load the same, as measured by validate/lab/l1_duplicates.cu."""
     access = lanes_apart(0, f"{opcode} R4, desc[UR4][R2.64+0x100]")
     assert (access.lines, access.sectors) == (groups, 1)
 

@@ -17,7 +17,7 @@ def of_warp(addresses: np.ndarray) -> tuple[list[int], int]:
 
 
 def test_lanes_at_one_word_take_a_pass_each() -> None:
-    """4,325,376 sectors of 135,168 warps' additions were counted on an H100 (docs/lab/scattered_adds.cu): 32 each."""
+    """4,325,376 sectors of 135,168 warps' additions, counted on an H100 (validate/lab/scattered_adds.cu): 32 each."""
     assert of_warp(np.full(32, 64)) == ([2] * 32, 32)
 
 
@@ -38,7 +38,7 @@ def test_the_word_with_most_lanes_says_how_many_passes_its_sector_takes() -> Non
 
 
 def test_scattered_lanes_take_as_many_passes_as_an_h100_counted() -> None:
-    """3,057,961 in eight lines (docs/lab/scattered_adds.cu), 1.7 % more than lanes are at a word."""
+    """3,057,961 in eight lines (validate/lab/scattered_adds.cu), 1.7 % more than lanes are at a word."""
     drawn = np.arange(135_168 * 32, dtype=np.uint32) * np.uint32(2654435761)
     for factor, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13)):
         drawn = (drawn ^ drawn >> np.uint32(shift)) * np.uint32(factor)

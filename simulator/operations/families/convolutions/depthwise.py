@@ -3,7 +3,7 @@
 Source: `_select_conv_backend` (ATen/native/Convolution.cpp) and ATen/native/cuda/DepthwiseConv2d.cu, torch 2.11 to
 2.13. Convolutions along one dimension are run as of two, from a contiguous copy. Instructions of torch's kernels for an
 output were counted by running torch 2.11's machine code for sm_90 through the simulator
-(docs/lab/torch_machine_code.py), and are met by 4 % forward, 12 % backward. Most are index arithmetic: divisions by
+(validate/lab/torch_machine_code.py), and are met by 4 % forward, 12 % backward. Most are index arithmetic: divisions by
 sizes that the compiler does not know.
 """
 

@@ -3,7 +3,7 @@
 Pixels by channels of the result are cut into tiles, as in `matmul`. But channels of each tap of the window are padded
 to whole steps; tiles of pixels that have no neighbour along the channels are loaded by one CTA each; and a CTA that
 ends a tile begins the next with nothing loaded. Constants were read off convolutions of bf16 on one H100, 20 shapes of
-64 to 1,280 channels and 7 to 3,000 pixels a line: every second one of `conv` in `docs/lab/torch_operations.py`.
+64 to 1,280 channels and 7 to 3,000 pixels a line: every second one of `conv` in `validate/lab/torch_operations.py`.
 """
 
 from dataclasses import dataclass, replace

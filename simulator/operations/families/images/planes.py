@@ -2,7 +2,7 @@
 
 Much of ATen gives a thread a place of the output, and lets it walk all images and channels there: few places leave SMs
 idle, and each plane waits for its loads. Constants are of torch 2.11 on one H200 (2026-11-28,
-docs/lab/data/torch-rare-images-h200-2026-11-28.ndjson.xz), by 16 x 64 images of 112 x 112 in both types, and as many
+validate/data/torch-rare-images-h200-2026-11-28.ndjson.xz), by 16 x 64 images of 112 x 112 in both types, and as many
 signals of 4,096, unless they say otherwise; other shapes test them. Launches were read in ATen's files of several
 versions of torch 2; that 2.11 launches the same kernels is from the names in that data.
 """

@@ -12,7 +12,7 @@ from ...priced import PricedKernel
 
 LOOK_UP_CYCLES = 8.3
 """Of an SM for a warp's look-up in a table, with what it compares. Kind: fitted, 64 x 32,000 values among 64
-boundaries on one H200 (2026-11-28); `docs/lab/sectors.cu` has at most 8 for tables of up to 16 KiB."""
+boundaries on one H200 (2026-11-28); `validate/lab/sectors.cu` has at most 8 for tables of up to 16 KiB."""
 
 
 def searched(operation: Operation, gpu: Gpu) -> list[PricedKernel]:

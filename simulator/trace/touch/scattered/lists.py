@@ -4,7 +4,7 @@ Accesses of one iteration and one use share sectors as elsewhere (`find_uses`); 
 out. CTAs of one control path are followed together, whatever they mask: each kind of them then gets its part.
 
 What the lanes of a warp add to one word is added in as many *passes* over its sector, each of which L2 is sent and
-counts by itself (measured: docs/lab/scattered_adds.cu).
+counts by itself (measured: validate/lab/scattered_adds.cu).
 """
 
 from functools import cached_property

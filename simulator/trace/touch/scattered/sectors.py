@@ -4,7 +4,7 @@ All threads of all CTAs are followed, but for CTAs that touch the same as others
 the first CTAs are, and the others touch the same again, in turn: no L2 holds what so many touch.
 
 What the lanes of a warp add to one word is added in as many *passes* over its sector, each of which L2 is sent and
-counts by itself (measured: docs/lab/scattered_adds.cu).
+counts by itself (measured: validate/lab/scattered_adds.cu).
 """
 
 from collections import defaultdict
