@@ -5,6 +5,7 @@ least time that its bytes take, and a reason, and stands outside every total.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from ..device.device import Device
@@ -270,8 +271,11 @@ def price(operation: Operation, gpu: Gpu) -> tuple[PricedKernel, ...]:
     family = foreach if name.startswith("foreach_") or operation.name in OPTIMIZERS else PRICES.get(name)
     if family is None:
         return (refused(operation, gpu, _unknown(operation)),)
+    gpu.one_shape.clear()
     try:
-        return tuple(family(operation, gpu))
+        kernels = family(operation, gpu)
+        one_shape = tuple(dict.fromkeys(gpu.one_shape))
+        return tuple(replace(kernel, one_shape=one_shape) for kernel in kernels) if one_shape else tuple(kernels)
     except NoPrice as operands:
         return (refused(operation, gpu, _of_kind(operation, str(operands))),)
     except Exception as error:

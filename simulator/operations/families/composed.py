@@ -9,9 +9,6 @@ from .elementwise import iterate
 from .products.matmul import matmul
 from .reductions import LARGEST, MEAN, SUM, reduced
 
-CELL = 300.0
-"""Instructions of a recurrent cell for an element: a dozen loads, two sigmoids, a tanh. Kind: assumed."""
-
 
 def logsumexp(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`logsumexp`: largest elements (infinite ones as 0), exponentials of differences, their sums, logarithms."""
@@ -66,7 +63,7 @@ def loss_of_elements(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 def recurrent_cell(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`_thnn_fused_gru_cell`, `_thnn_fused_lstm_cell`: gates of both products and their biases, an element a thread."""
-    issued = CELL * operation.outputs[0].elements
+    issued = gpu.cost("recurrent.cell_instructions") * operation.outputs[0].elements
     reads, writes = operation.inputs, operation.outputs
     note = "instructions of a recurrent cell are assumed"
     return [gpu.kernel("recurrent_cell", reads, writes, instructions=issued, chain=4, overlap=SERIAL, note=note)]

@@ -12,22 +12,16 @@ from math import prod
 from ..gpu import LANES, OVERLAPPED, SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
-from .issue_slots import (
-    CAST,
-    FURTHER_INDEX,
-    INDEXED,
-    RANDOM,
-    SERIES,
-    TRANSCENDENTAL,
-    TRANSCENDENTAL_BACKWARD,
-    VECTORISED,
-)
 from .names import DRAWN, FILLED, MATH, MATH_BACKWARD, SERIES_OF
 
 THREADS = 128
 NARROW = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 LINE_BYTES = 128
-DEAR = ((MATH, TRANSCENDENTAL), (MATH_BACKWARD, TRANSCENDENTAL_BACKWARD), (SERIES_OF, SERIES))
+DEAR = (
+    (MATH, "elementwise.transcendental_instructions"),
+    (MATH_BACKWARD, "elementwise.transcendental_backward_instructions"),
+    (SERIES_OF, "elementwise.series_instructions"),
+)
 """Names of operations, and what they issue an element beyond simple ones."""
 
 
@@ -52,7 +46,13 @@ def elementwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 def drawn(name: str, inputs: Sequence[Operand], outputs: Sequence[Operand], gpu: Gpu) -> PricedKernel:
     """A kernel that draws a random number for every element."""
-    return gpu.kernel(f"distribution_{name}", inputs, outputs, instructions=RANDOM * outputs[0].elements, chain=5)
+    return gpu.kernel(
+        f"distribution_{name}",
+        inputs,
+        outputs,
+        instructions=gpu.cost("elementwise.random_instructions") * outputs[0].elements,
+        chain=5,
+    )
 
 
 def copied(source: Operand, target: Operand, gpu: Gpu) -> PricedKernel:
@@ -86,19 +86,24 @@ def iterate(
     cast = len(types) > 1 and not (name == "copy" and output.dtype in NARROW and types - set(NARROW) == {"float32"})
     if len(shape) <= 1 and all(run in ((1,), ()) for run in strides):
         if cast:
-            issued = (INDEXED + CAST * max(len(tensors) - 1, 0)) * elements
+            issued = (
+                gpu.cost("elementwise.indexed_instructions")
+                + gpu.cost("elementwise.cast_instructions") * max(len(tensors) - 1, 0)
+            ) * elements
             ctas = elements / (4 * THREADS)
             return gpu.kernel(
                 "unrolled_elementwise", tensors, outputs, instructions=issued, ctas=ctas, chain=8, overlap=SERIAL
             )
-        issued = elements * next((slots for names, slots in DEAR if name in names), VECTORISED)
+        issued = elements * gpu.cost(
+            next((key for names, key in DEAR if name in names), "elementwise.vectorised_instructions")
+        )
         narrowest = min(operand.item_bytes for operand in (output, *tensors))
         ctas = elements / (THREADS * {1: 16, 2: 8}.get(narrowest, 4))
         return gpu.kernel(
             "vectorized_elementwise", tensors, outputs, instructions=issued, ctas=ctas, chain=1, overlap=OVERLAPPED
         )
-    further = FURTHER_INDEX * max(len(shape) - 2, 0) * max(len(tensors) - 1, 0)
-    further += CAST if cast and len(tensors) > 1 else 0.0
+    further = gpu.cost("elementwise.further_index_instructions") * max(len(shape) - 2, 0) * max(len(tensors) - 1, 0)
+    further += gpu.cost("elementwise.cast_instructions") if cast and len(tensors) > 1 else 0.0
     work = 2 if output.item_bytes >= 4 else 4
     moved, again = scattered_bytes(shape, (output, *tensors), strides, work, gpu)
     lines = scattered_lines(shape, (output, *tensors), strides, work)
@@ -106,7 +111,8 @@ def iterate(
         "elementwise",
         tensors,
         outputs,
-        instructions=(INDEXED + further) * elements + lines * gpu.device.issue_per_cycle * LANES,
+        instructions=(gpu.cost("elementwise.indexed_instructions") + further) * elements
+        + lines * gpu.device.issue_per_cycle * LANES,
         ctas=elements / (work * THREADS),
         chain=2 * work,
         l2_s=moved / gpu.device.l2_bytes_per_s,

@@ -11,15 +11,11 @@ from ..gpu import SERIAL, Gpu
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import copied
-from .issue_slots import CAT, CAT_ALIGNED
 
 MOST_DIMS = 4
 VECTOR_BYTES = 16
 THREADS, ALIGNED_THREADS = 512, 128
 """Of a CTA of `CatArrayBatchedCopy`, of which each piece has two an SM, and of those of aligned pieces."""
-STEP_S = 0.79e-6
-"""An element of each thread of `CatArrayBatchedCopy` [s]. Kind: fitted, a cache of 67 million elements and a token on
-one H100."""
 
 
 def cat(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -37,11 +33,13 @@ def cat(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         again = _filled(pieces, output, axis, gpu)
         return [gpu.kernel("cat_vectorized", pieces, (output,), ctas=ctas, chain=2, read_again=again)]
     if is_plain and is_aligned:
-        issued = CAT_ALIGNED * output.elements
+        issued = gpu.cost("cat.aligned_instructions") * output.elements
         return [gpu.kernel("cat_aligned", pieces, (output,), instructions=issued, chain=2, overlap=SERIAL)]
     steps = ceil(max(piece.elements for piece in pieces) / (2 * gpu.sms * THREADS))
-    issued = CAT * output.elements
-    return [gpu.kernel("cat", pieces, (output,), instructions=issued, latency_s=steps * STEP_S, chain=4)]
+    issued = gpu.cost("cat.indexed_instructions") * output.elements
+    return [
+        gpu.kernel("cat", pieces, (output,), instructions=issued, latency_s=steps * gpu.cost("cat.step_s"), chain=4)
+    ]
 
 
 def _filled(pieces: list[Operand], output: Operand, axis: int, gpu: Gpu) -> float:

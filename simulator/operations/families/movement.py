@@ -3,11 +3,10 @@
 from dataclasses import replace
 from math import ceil, exp, prod
 
-from ..gpu import FIRST_MISS_S, SERIAL, Gpu, memset, part, scratch
+from ..gpu import SERIAL, Gpu, memset, part, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import copied, iterate
-from .issue_slots import ADDED, ADDED_SINGLE, INDEXED, ROLLED, SCATTERED, SORTED_ADDED, TRIANGLE
 from .sorting import radix_sorted
 
 SMALL_INDEX = 3072
@@ -20,20 +19,13 @@ GATHERED = 8
 of `index_elementwise_kernel<128, 4>`."""
 INDEXED_ELEMENTS = 4
 SLICES = 4
-"""Indices of a CTA that adds slices of up to a warp's width (`indices_per_block`); REPEATED: latencies of each that is
-equal: to count it, to load its place, its slice. Kind: assumed, one of L2 and two of L1."""
-REPEATED = 1.5
-SPREAD = 10.0
-"""Instructions of its gradient's sum for an element. Kind: assumed."""
-HEADS = 20.0
-"""Instructions of `transform_bias_rescale_qkv_kernel` for an element. Kind: counted, torch 2.11's machine code for
-sm_90, run through the simulator (validate/lab/torch_machine_code.py)."""
+"""Indices of a CTA that adds slices of up to a warp's width (`indices_per_block`)."""
 
 
 def triangle(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`tril` and `triu`."""
     output = operation.outputs[0]
-    issued = TRIANGLE * output.elements
+    issued = gpu.cost("elementwise.triangle_instructions") * output.elements
     return [gpu.kernel("triu_tril", operation.inputs, (output,), instructions=issued, overlap=SERIAL)]
 
 
@@ -67,9 +59,10 @@ def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
             "gather",
             (taken, *indices),
             (output,),
-            instructions=(INDEXED if is_gather else SCATTERED) * output.elements,
+            instructions=(gpu.cost("elementwise.indexed_instructions" if is_gather else "index.scattered_instructions"))
+            * output.elements,
             chain=2 * elements,
-            latency_s=elements * FIRST_MISS_S if source.bytes > gpu.cache.capacity_bytes else 0.0,
+            latency_s=elements * gpu.cost("kernel.first_miss_s") if source.bytes > gpu.cache.capacity_bytes else 0.0,
             l2_s=sectors / gpu.device.l2_bytes_per_s,
             overlap=SERIAL,
         ),
@@ -101,7 +94,7 @@ def _rows_gathered(source: Operand, indices: Operand, output: Operand, row_bytes
         (output,),
         ctas=ctas,
         chain=2 * waves,
-        latency_s=FIRST_MISS_S * waves,
+        latency_s=gpu.cost("kernel.first_miss_s") * waves,
         l2_s=(output.bytes - taken.bytes) / device.l2_bytes_per_s,
         read_again=max(missed - taken.bytes, 0.0),
         overlap=SERIAL,
@@ -147,7 +140,11 @@ def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         places = output.bytes / gpu.device.sector_bytes
         touched = part(output, int(output.bytes * (1.0 - exp(-elements / places))))
         filled = float(touched.bytes)
-    added = ADDED_SINGLE if operation.name.startswith("index_add") and values.dtype == "float32" else ADDED
+    added = (
+        gpu.cost("index.added_float32_instructions")
+        if operation.name.startswith("index_add") and values.dtype == "float32"
+        else gpu.cost("index.added_instructions")
+    )
     repeated = 0.0
     if is_sorted and prod(output.shape[1:]) <= WARP:
         repeated = _repeats_walked(operation.inputs[1].elements, output.shape[0], gpu)
@@ -156,7 +153,14 @@ def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
             "indexing_backward" if is_sorted else "index_add" if adds else "index_put",
             (*operation.inputs[1:], *((touched,) if adds else ())),
             (touched,),
-            instructions=(SORTED_ADDED if is_sorted else added if adds else SCATTERED) * values.elements,
+            instructions=(
+                gpu.cost("index.sorted_added_instructions")
+                if is_sorted
+                else added
+                if adds
+                else gpu.cost("index.scattered_instructions")
+            )
+            * values.elements,
             chain=max(repeated, 8),
             read_again=filled,
             overlap=SERIAL,
@@ -173,7 +177,7 @@ def _repeats_walked(indices: int, places: int, gpu: Gpu) -> float:
     repeats = indices / (places * (1.0 - exp(-indices / places)))
     working = indices * min(1.0 / repeats, 1.0 / SLICES)
     slots = gpu.device.max_warps_per_sm // SLICES * gpu.sms
-    return REPEATED * repeats * max(working / slots, 1.0) + (indices / SLICES - working) / slots
+    return gpu.cost("index.repeated_loads") * repeats * max(working / slots, 1.0) + (indices / SLICES - working) / slots
 
 
 def _places_sorted(indices: Operand, places: int, gpu: Gpu) -> list[PricedKernel]:
@@ -184,7 +188,7 @@ def _places_sorted(indices: Operand, places: int, gpu: Gpu) -> list[PricedKernel
         iterate("mul", (wrapped,), wrapped, gpu),
         iterate("div", (wrapped,), wrapped, gpu),
         gpu.kernel("arange", (), (numbers,)),
-        memset(),
+        memset(gpu),
         *radix_sorted(wrapped, gpu, bits=places.bit_length()),
     ]
 
@@ -194,7 +198,7 @@ def embedding_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     gradient, indices = operation.inputs[:2]
     output = operation.outputs[0]
     filled = iterate("fill", (), output, gpu)
-    issued = ADDED * gradient.elements
+    issued = gpu.cost("index.added_instructions") * gradient.elements
     touched = part(output, min(gradient.bytes, output.bytes))
     if indices.elements <= SMALL_INDEX:
         add = gpu.kernel("embedding_backward", (gradient, indices), (touched,), instructions=issued, chain=8)
@@ -202,7 +206,7 @@ def embedding_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     sums = scratch(gradient, 0, dtype="float32")
     return [
         gpu.kernel("arange", (), (indices,)),
-        memset(),
+        memset(gpu),
         *radix_sorted(indices, gpu),
         filled,
         *(gpu.kernel(name, (indices,), (), chain=2) for name in ("compact_init", "unique_by_key", "partials")),
@@ -232,7 +236,15 @@ def split_heads(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`_transform_bias_rescale_qkv`: Q, K and V of each head from rows of all three, with their bias."""
     elements = operation.inputs[0].elements
     reads, writes = operation.inputs, operation.outputs
-    return [gpu.kernel("transform_bias_rescale_qkv", reads, writes, instructions=HEADS * elements, chain=2)]
+    return [
+        gpu.kernel(
+            "transform_bias_rescale_qkv",
+            reads,
+            writes,
+            instructions=gpu.cost("attention.split_heads_instructions") * elements,
+            chain=2,
+        )
+    ]
 
 
 def spread(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -243,7 +255,7 @@ def spread(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     output = operation.outputs[0]
     if operation.name == "roll":
         dims = operation.arguments.get("dims") or (0,)
-        issued = ROLLED * output.elements
+        issued = gpu.cost("elementwise.roll_instructions") * output.elements
         return [gpu.kernel("roll", operation.inputs[:1], (output,), instructions=issued, overlap=SERIAL) for _ in dims]
     return [_strided(operation.inputs[:1], output, output.elements, gpu)]
 
@@ -251,10 +263,20 @@ def spread(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 def gathered_back(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`upsample_nearest2d_backward`: an element of the input's gradient adds up those that it was spread to."""
     gradient, output = operation.inputs[0], operation.outputs[0]
-    issued = INDEXED * output.elements + SPREAD * gradient.elements
+    issued = (
+        gpu.cost("elementwise.indexed_instructions") * output.elements
+        + gpu.cost("image.nhwc_spread_instructions") * gradient.elements
+    )
     window = gradient.elements / max(output.elements, 1)
     return [gpu.kernel("upsample_backward", (gradient,), (output,), instructions=issued, chain=window, overlap=SERIAL)]
 
 
 def _strided(reads: tuple[Operand, ...], output: Operand, elements: int, gpu: Gpu) -> PricedKernel:
-    return gpu.kernel("elementwise", reads, (output,), instructions=INDEXED * elements, chain=8, overlap=SERIAL)
+    return gpu.kernel(
+        "elementwise",
+        reads,
+        (output,),
+        instructions=gpu.cost("elementwise.indexed_instructions") * elements,
+        chain=8,
+        overlap=SERIAL,
+    )

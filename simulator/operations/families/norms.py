@@ -6,26 +6,8 @@ from ..gpu import OVERLAPPED, SERIAL, Gpu, memset, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import contiguous, copied, iterate
-from .issue_slots import (
-    BATCH_NORM,
-    CHANNELS_LAST_GRADIENT,
-    CHANNELS_LAST_PRODUCT,
-    CHANNELS_LAST_STATISTICS,
-    CHANNELS_LAST_SUMS,
-    NORM,
-    NORM_BACKWARD,
-    NORM_ROW,
-    NORM_WEIGHTS_BACKWARD,
-    RMS_NORM,
-    RMS_ROW,
-)
-from .reductions import CTA_S, SUM, reduced
+from .reductions import SUM, reduced
 
-NORM_LOADS = 36
-"""Latencies that a row of 4,096 elements takes a CTA of NORM_THREADS, while others fill the SM; RMS_LOADS: that the
-last rows of an RMS norm, which have no mean, end after all others. Kind: fitted, norms of 16 and 512 rows on one H100.
-"""
-RMS_LOADS = 18
 NORM_CTAS_PER_SM = 16
 NORM_THREADS = 128
 TILE_COLUMNS, ROWS_OF_THREAD = 32, 8
@@ -34,25 +16,12 @@ TILE_COLUMNS, ROWS_OF_THREAD = 32, 8
 Source: `LaunchGammaBetaBackwardCUDAKernel`, ATen/native/cuda/layer_norm_kernel.cu, torch 2.7 to 2.13."""
 TILE_THREADS = ((64, 1), (128, 8), (256, 16), (1 << 62, 32))
 MANY_ROWS, MOST_TILES = 64 << 10, 32 << 10
-MOMENT_LOADS = 1.6
-"""Latencies that an element of a group takes a thread of 512. Kind: fitted, one group norm on one H100."""
 MOMENT_THREADS = 512
-CUDNN_LOADS = 0.61
-"""Latencies that an element of an operand takes a thread of 512 of cuDNN's CTA of a channel, which walks all twice (its
-kernels `bn_fw_tr_1C11`, `bn_bw_1C11`). Kind: fitted, 8 x 128 x 112 x 112 of fp32 on one H100, by 8 %."""
 INFERENCE_THREADS, INFERENCE_CTAS = 256, 8
-"""Of cuDNN's kernel for known moments (`bn_fw_inf_1C11`), whose CTA takes a channel of an image, and its CTAs on an SM;
-INFERENCE_LOADS: latencies that an element of it takes a thread, INFERENCE_START that a CTA takes beside them. Kind:
-assumed and fitted, 36,000 images of 64 channels of 20 elements and four of 64 of 248 x 216, fp32, on one H200
-(2026-11-28): nothing else was measured of it."""
-INFERENCE_LOADS, INFERENCE_START = 0.9, 1.37
+"""Of cuDNN's kernel for known moments (`bn_fw_inf_1C11`), whose CTA takes a channel of an image, and its CTAs on an SM.
+Kind: assumed."""
 INFERENCE_IMAGES = 65535
 """Most images that torch leaves to cuDNN with known moments (`_batch_norm_impl_index`, native/Normalization.cpp)."""
-CUDNN_LAST, CUDNN_LAST_GRADIENT = 148.0, 180.0
-"""Instructions of cuDNN's `batchnorm_fwtr_nhwc_semiPersist` for an element, and of `batchnorm_bwtr_nhwc_semiPersist`:
-all of a norm in training, channels last, in one kernel. Kind: fitted, 96 x 240 x 28 x 28 of fp32 on one H200 (87 and
-110 us); a sixth of the channels they meet by 4 and 13 %. torch has cuDNN do so wherever it does in NCHW: modes alone
-differ (`_select_batch_norm_backend`, `getCudnnBatchNormMode`, ATen, torch 2.11)."""
 PLANE_THREADS, MOST_PLANES = 64, 256 << 10
 """Of the CTA that scales a channel of images, and most of them (`batch_norm_elemt_cuda_template`,
 ATen/native/cuda/Normalization.cuh)."""
@@ -65,8 +34,10 @@ def layer_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     rows = source.elements // row
     centred = "rms" not in operation.name
     copies, source = contiguous(source, 0, gpu)
-    issued = (NORM if centred else RMS_NORM) * source.elements
-    issued += (NORM_ROW if centred else RMS_ROW) * NORM_THREADS * rows
+    issued = (gpu.cost("norm.layer_instructions" if centred else "norm.rms_instructions")) * source.elements
+    issued += (
+        (gpu.cost("norm.layer_row_instructions" if centred else "norm.rms_row_instructions")) * NORM_THREADS * rows
+    )
     missed = float(gpu.cache.readable_bytes(source.storage) < source.bytes)
     return [
         *copies,
@@ -76,8 +47,8 @@ def layer_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
             operation.outputs,
             instructions=issued,
             ctas=rows,
-            chain=NORM_LOADS * row / 4096 if centred else 0.0,
-            end_s=0.0 if centred else gpu.chain_s(RMS_LOADS * row / 4096, missed),
+            chain=gpu.cost("norm.layer_loads") * row / 4096 if centred else 0.0,
+            end_s=0.0 if centred else gpu.chain_s(gpu.cost("norm.rms_loads") * row / 4096, missed),
             read_again=_read_again((source,), row, gpu),
             overlap=SERIAL if centred else OVERLAPPED,
         ),
@@ -97,7 +68,7 @@ def layer_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
                 "layer_norm_grad_input",
                 (gradient, source, *operation.inputs[2:]),
                 operation.outputs[:1],
-                instructions=NORM_BACKWARD * source.elements,
+                instructions=gpu.cost("norm.layer_backward_instructions") * source.elements,
                 ctas=source.elements / row,
                 chain=20,
                 read_again=_read_again((gradient, source), row, gpu),
@@ -127,7 +98,7 @@ def _weights_backward(gradient: Operand, source: Operand, outputs: tuple[Operand
     if rows > MANY_ROWS and columns // TILE_COLUMNS < gpu.sms // 2:
         down = min(MOST_TILES // across, ceil(rows / TILE_COLUMNS))
         sums = [scratch(output, 0, shape=(down, columns)) for output in outputs]
-        issued = NORM_WEIGHTS_BACKWARD * source.elements
+        issued = gpu.cost("norm.weights_backward_instructions") * source.elements
         first = gpu.kernel(
             name, (gradient, source), sums, instructions=issued, ctas=across * down, chain=4, overlap=SERIAL
         )
@@ -135,7 +106,7 @@ def _weights_backward(gradient: Operand, source: Operand, outputs: tuple[Operand
         return [first, *(kernel for kernels in added for kernel in kernels)]
     threads = next(size for most, size in TILE_THREADS if rows < most)
     turns = ceil(rows / (ROWS_OF_THREAD * threads)) * ceil(across / gpu.sms)
-    issued = NORM_WEIGHTS_BACKWARD * TILE_COLUMNS * ROWS_OF_THREAD * threads * turns
+    issued = gpu.cost("norm.weights_backward_instructions") * TILE_COLUMNS * ROWS_OF_THREAD * threads * turns
     return [
         gpu.kernel(
             name,
@@ -143,7 +114,7 @@ def _weights_backward(gradient: Operand, source: Operand, outputs: tuple[Operand
             outputs,
             instructions=issued * gpu.sms,
             chain=2 * turns,
-            end_s=CTA_S if threads > 1 else 0.0,
+            end_s=gpu.cost("reduction.cta_s") if threads > 1 else 0.0,
             overlap=SERIAL,
         )
     ]
@@ -154,7 +125,7 @@ def group_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     source, moments = operation.inputs[0], operation.outputs[1:]
     groups = max(moments[0].elements, 1) if moments else 1
     waves = max(groups / (4 * gpu.sms), 1.0)
-    loads = MOMENT_LOADS * source.elements / groups / MOMENT_THREADS
+    loads = gpu.cost("norm.moment_loads") * source.elements / groups / MOMENT_THREADS
     factors = operation.inputs[1:]
     return [
         gpu.kernel("group_moments", (source,), moments, chain=loads * waves, overlap=SERIAL),
@@ -174,14 +145,14 @@ def group_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     images, channels, *plane = source.shape
     planes = images * channels
     sums = scratch(source, 2, shape=(2 * planes,), dtype="float32")
-    loads = MOMENT_LOADS * prod(plane) / MOMENT_THREADS * max(planes / (4 * gpu.sms), 1.0)
+    loads = gpu.cost("norm.moment_loads") * prod(plane) / MOMENT_THREADS * max(planes / (4 * gpu.sms), 1.0)
     kernels = [
         *copies,
         *more,
         gpu.kernel("group_norm_sums", (gradient, source), (sums,), ctas=planes, chain=loads, overlap=SERIAL),
     ]
     if wanted[0]:
-        issued = BATCH_NORM * source.elements
+        issued = gpu.cost("norm.channel_instructions") * source.elements
         factors = operation.inputs[2:]
         kernels += [
             gpu.kernel("elementwise", factors, (), chain=8),
@@ -208,12 +179,18 @@ def batch_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     last = _is_channels_last(source)
     if training and operation.name == "cudnn_batch_norm":
         if last:
-            return [memset(), _channels_together("cudnn_batch_norm", operation, 1, CUDNN_LAST, gpu)]
+            return [
+                memset(gpu),
+                _channels_together("cudnn_batch_norm", operation, 1, gpu.cost("norm.cudnn_nhwc_instructions"), gpu),
+            ]
         return [_channels_walked("cudnn_batch_norm", operation, 1, gpu)]
     if not training and _inferred_by_cudnn(operation):
         return _channels_inferred(operation, gpu)
     if training:
-        name, issued = "batch_norm_collect_statistics", CHANNELS_LAST_STATISTICS * source.elements if last else 0.0
+        name, issued = (
+            "batch_norm_collect_statistics",
+            gpu.cost("norm.nhwc_moments_instructions") * source.elements if last else 0.0,
+        )
         loads = 0.0 if last else _channel_loads(source, gpu)
         first = [
             *_semaphores(source, gpu),
@@ -233,13 +210,16 @@ def batch_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if _is_channels_last(operands[1]):
         of_input, of_weights = operation.outputs[:1], operation.outputs[1:]
         elements = operands[1].elements
-        reduced_by, scaled_by = CHANNELS_LAST_SUMS * elements, CHANNELS_LAST_GRADIENT * elements
+        reduced_by, scaled_by = (
+            gpu.cost("norm.nhwc_sums_instructions") * elements,
+            gpu.cost("norm.nhwc_gradient_instructions") * elements,
+        )
         return [
             *_semaphores(operands[1], gpu),
             gpu.kernel("batch_norm_reduce", operands, of_weights, instructions=reduced_by, overlap=SERIAL),
             gpu.kernel("batch_norm_backward", operands, of_input, instructions=scaled_by, overlap=SERIAL),
         ]
-    issued = BATCH_NORM * operands[0].elements
+    issued = gpu.cost("norm.channel_instructions") * operands[0].elements
     loads = 2 * _channel_loads(operands[0], gpu)
     name = "batch_norm_backward"
     return [gpu.kernel(name, operands, operation.outputs, instructions=issued, chain=loads, overlap=SERIAL)]
@@ -248,7 +228,12 @@ def batch_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 def cudnn_batch_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Gradients of batch norms that cuDNN has done, in either layout."""
     if _is_channels_last(operation.inputs[0]):
-        return [memset(), _channels_together("cudnn_batch_norm_backward", operation, 2, CUDNN_LAST_GRADIENT, gpu)]
+        return [
+            memset(gpu),
+            _channels_together(
+                "cudnn_batch_norm_backward", operation, 2, gpu.cost("norm.cudnn_nhwc_backward_instructions"), gpu
+            ),
+        ]
     return [_channels_walked("cudnn_batch_norm_backward", operation, 2, gpu)]
 
 
@@ -261,7 +246,7 @@ def _channels_walked(name: str, operation: Operation, operands: int, gpu: Gpu) -
     source = operation.inputs[0]
     channels = source.shape[1]
     turns = ceil(source.elements / channels / MOMENT_THREADS) * max(channels / (4 * gpu.sms), 1.0)
-    loads = CUDNN_LOADS * 2 * operands * turns
+    loads = gpu.cost("norm.cudnn_loads") * 2 * operands * turns
     return gpu.kernel(name, operation.inputs[:operands], operation.outputs[:1], chain=loads, overlap=SERIAL)
 
 
@@ -281,7 +266,10 @@ def _channels_inferred(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     copies, source = contiguous(operation.inputs[0], 0, gpu)
     images, channels, *plane = source.shape
     waves = max(images * channels / (INFERENCE_CTAS * gpu.sms), 1.0)
-    loads = (INFERENCE_LOADS * ceil(prod(plane) / INFERENCE_THREADS) + INFERENCE_START) * waves
+    loads = (
+        gpu.cost("norm.cudnn_inference_loads") * ceil(prod(plane) / INFERENCE_THREADS)
+        + gpu.cost("norm.cudnn_inference_start_loads")
+    ) * waves
     reads = (source, *operation.inputs[1:])
     name, ctas = "cudnn_batch_norm_inference", float(images * channels)
     return [*copies, gpu.kernel(name, reads, operation.outputs[:1], ctas=ctas, chain=loads, overlap=SERIAL)]
@@ -318,16 +306,16 @@ def _channel_loads(source: Operand, gpu: Gpu) -> float:
     images, channels, *plane = source.shape
     threads = _plane_threads(prod(plane))
     turns = ceil(images / (MOMENT_THREADS // threads)) * ceil(prod(plane) / threads)
-    return MOMENT_LOADS * turns * max(channels / (4 * gpu.sms), 1.0)
+    return gpu.cost("norm.moment_loads") * turns * max(channels / (4 * gpu.sms), 1.0)
 
 
 def _scaled(operation: Operation, gpu: Gpu, name: str) -> PricedKernel:
     """Each element by the factors of its channel; in batch norms a CTA takes a channel of an image, or of some."""
     source, output = operation.inputs[0], operation.outputs[:1]
     if name != "elementwise" and _is_channels_last(source):
-        issued = CHANNELS_LAST_PRODUCT * source.elements
+        issued = gpu.cost("norm.nhwc_product_instructions") * source.elements
         return gpu.kernel(name, operation.inputs, output, instructions=issued, chain=2, overlap=SERIAL)
-    issued, ctas = BATCH_NORM * source.elements, 0.0
+    issued, ctas = gpu.cost("norm.channel_instructions") * source.elements, 0.0
     if name != "elementwise":
         images, channels, *plane = source.shape
         threads = max(_plane_threads(prod(plane) // 4), min(_plane_threads(prod(plane)), PLANE_THREADS))

@@ -13,24 +13,12 @@ from .elementwise import iterate
 from .reductions import LARGEST, WARP, reduced
 from .sorting import rows_of, sorted_rows
 
-TOPK_S = 3.5e-6
-"""A row's CTA of `gatherTopK` [s]. Kind: fitted, two of 64 elements on one H100."""
-WARP_S = 1.8e-7
-"""A warp of such a CTA, of an SM with many [s]. Kind: fitted, the same, 4,096 and 8,192 rows of two warps."""
 ROW = 1024
 """Most elements of a row that a CTA takes at once, one a thread."""
 MULTI_BLOCK = ((20, 20000), (40, 10000), (80, 8000), (199, 5000), (799, 3000), (4000, 800))
 """Most rows -> shortest of which a row is shared by CTAs (`should_use_sbtopk`); of more rows LONG_ROW."""
 LONG_ROW = 400
-DIGITS, GATHERED = 45.0, 180.0
-"""Instructions for an element in each pass over its digits, and in the last one. Kind: fitted, `topk` of 64 rows of
-32,000 on one H100 (2026-11-27)."""
-COUNTED, WIDE = 98.0, 120.0
-"""Instructions of a histogram for an element, and for one of 64 bits. Kind: counted, torch 2.11's machine code for
-sm_90, run through the simulator (validate/lab/torch_machine_code.py)."""
 COUNTING_THREADS, COUNTING_CTAS_PER_SM = 512, 4
-SPIN_CYCLES = 80
-"""A load from shared memory, an addition, and a swap that succeeds. Kind: assumed."""
 SMEM_BYTES = 48 << 10
 """Shared memory of a CTA that asks for no more than any may have (`sharedMemPerBlock`)."""
 EVEN = "elements are taken to fall into all bins alike"
@@ -44,7 +32,9 @@ def topk(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if row >= least:
         kernels = _shared_rows(operation, gpu)
     else:
-        waits = TOPK_S * max(row / ROW, 1.0) + rows * ceil(row / WARP) * WARP_S / gpu.sms
+        waits = (
+            gpu.cost("topk.row_s") * max(row / ROW, 1.0) + rows * ceil(row / WARP) * gpu.cost("topk.warp_s") / gpu.sms
+        )
         kernels = [gpu.kernel("gather_topk", (source,), operation.outputs, latency_s=waits)]
     if operation.arguments.get("sorted", True):
         taken = operation.outputs[0].elements // rows
@@ -55,9 +45,9 @@ def topk(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 def _shared_rows(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`mbtopk`: eight bits of the elements a pass, counted, summed and compared; then the largest are gathered."""
     source = operation.inputs[0]
-    kernels = [gpu.kernel("fill", (), ()), memset(), memset()]
+    kernels = [gpu.kernel("fill", (), ()), memset(gpu), memset(gpu)]
     for _ in range(source.item_bytes):
-        issued = DIGITS * source.elements
+        issued = gpu.cost("topk.digit_instructions") * source.elements
         kernels += [
             gpu.kernel("topk_digit_counts", (source,), (), instructions=issued, chain=5, overlap=SERIAL),
             gpu.kernel("topk_digit_sums", (), (), chain=9),
@@ -66,7 +56,7 @@ def _shared_rows(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     kernels.append(gpu.kernel("topk_kth_counts", (), (), chain=8))
     for _ in range(2):
         kernels += [gpu.kernel("scan_init", (), ()), gpu.kernel("scan_by_key", (), (), chain=17)]
-    issued = GATHERED * source.elements
+    issued = gpu.cost("topk.gathered_instructions") * source.elements
     reads, writes = (source,), operation.outputs
     return [*kernels, gpu.kernel("gather_topk", reads, writes, instructions=issued, chain=8, overlap=SERIAL)]
 
@@ -85,10 +75,15 @@ def histogram(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         "histogram",
         operation.inputs,
         (output,),
-        instructions=(WIDE if source.item_bytes == 8 else COUNTED) * source.elements,
+        instructions=(
+            gpu.cost(
+                "histogram.counted_wide_instructions" if source.item_bytes == 8 else "histogram.counted_instructions"
+            )
+        )
+        * source.elements,
         ctas=ctas,
         chain=2,
-        latency_s=gpu.cycles_s(SPIN_CYCLES * met) * waves,
+        latency_s=gpu.cycles_s(gpu.cost("histogram.spin_cycles") * met) * waves,
         overlap=SERIAL,
         note=EVEN,
     )

@@ -6,26 +6,13 @@ at a time as fit the SMs.
 
 from math import ceil, log2, prod
 
-from ..gpu import FIRST_MISS_S, SERIAL, Gpu, part, scratch
+from ..gpu import SERIAL, Gpu, part, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import contiguous, iterate
-from .issue_slots import (
-    SOFTMAX,
-    SOFTMAX_IN_REGISTERS,
-    SOFTMAX_OF_WARP,
-    SOFTMAX_OF_WARP_BACKWARD,
-    SOFTMAX_OUTER,
-    SOFTMAX_ROW,
-    VECTORISED,
-)
 
 CTAS_PER_SM = 2
 """Of `cunn_SoftMaxForward`: 1,024 threads each."""
-ROW_S = 0.3e-6
-"""Of a row's CTA until its sums are agreed on [s]; and ROUND_S: more for each 1,024 elements of it [s]. Kind: fitted,
-softmax of 16 rows of 4,096 elements, and gradients of 32 rows of 128,256, on one H100."""
-ROUND_S = 0.42e-6
 REGISTER_ROWS = 9 * 1024
 """Longest row that softmax keeps in registers (`potential_register_count`), and in shared memory [B]."""
 SHARED_ROW_BYTES = 48 << 10
@@ -39,14 +26,9 @@ else the CTA's threads share it."""
 CTA_THREADS = 1024
 WALKS = 3
 """Of softmax over an outer dimension: its largest value, its sum, its results."""
-OUTER_CYCLES = 130.0
-"""Of an element of a thread that walks an outer dimension, beside its load. Kind: fitted, softmax of columns of
-2,048 x 2,048 in L2 and of 8,192 x 8,192 behind it, on one H100."""
 LOSS_THREADS, LOSS_TURNS = (32, 1024), 16
 """Least and most threads of the one CTA of `nll_loss`, and rows of each until there are that many (`nll_loss_threads`,
 ATen/native/cuda/Loss.cu, torch 2.0 to 2.14)."""
-LOSS_SUM_LOADS = 3
-"""Latencies in which its threads add up. Kind: fitted, 32 rows on one H100."""
 PAGE_BYTES = 2 << 20
 """Behind a translation. Kind: documented, pages of cudaMalloc."""
 
@@ -90,7 +72,9 @@ def _walk(
     item = reads[0].item_bytes
     if row <= WARP_ROWS:
         filled = 1 << (row - 1).bit_length()
-        issued = (SOFTMAX_OF_WARP if again == 2 else SOFTMAX_OF_WARP_BACKWARD) * filled + SOFTMAX_ROW * WARP
+        issued = (
+            gpu.cost("softmax.warp_instructions" if again == 2 else "softmax.warp_backward_instructions")
+        ) * filled + gpu.cost("softmax.warp_row_instructions") * WARP
         ctas = rows / (WARPS * (2 if filled <= PAIRED_ROWS else 1))
         return gpu.kernel(f"{name}_warp", reads, writes, instructions=issued * rows, chain=4, ctas=ctas)
     in_registers = again == 2 and row <= REGISTER_ROWS
@@ -101,8 +85,14 @@ def _walk(
         name,
         reads,
         writes,
-        instructions=(SOFTMAX_IN_REGISTERS if in_registers else SOFTMAX if again else VECTORISED) * rows * row,
-        latency_s=ROW_S + ROUND_S * row / 1024,
+        instructions=(
+            gpu.cost("softmax.registers_instructions" if in_registers else "softmax.row_instructions")
+            if again
+            else gpu.cost("elementwise.vectorised_instructions")
+        )
+        * rows
+        * row,
+        latency_s=gpu.cost("softmax.row_s") + gpu.cost("softmax.round_s") * row / 1024,
         read_again=spilled * again * rows * row * item,
         overlap=SERIAL,
     )
@@ -127,8 +117,8 @@ def _walk_outer(
         len(reads) * behind * min(across * CTA_THREADS, inner) * row * reads[0].item_bytes <= gpu.cache.capacity_bytes
     )
     missed, again = (walk, (walks - 1) * walk) if fits else (walks * walk, 0.0)
-    waits = gpu.chain_s(again, 0.0) + gpu.cycles_s(walks * OUTER_CYCLES * walk)
-    issued = SOFTMAX_OUTER * writes[0].elements * walks / WALKS
+    waits = gpu.chain_s(again, 0.0) + gpu.cycles_s(walks * gpu.cost("softmax.outer_cycles") * walk)
+    issued = gpu.cost("softmax.outer_instructions") * writes[0].elements * walks / WALKS
     name = "softmax_forward_outer" if walks == WALKS else "softmax_backward_outer"
     return gpu.kernel(*(name, reads, writes), instructions=issued, chain=missed, latency_s=waits, overlap=SERIAL)
 
@@ -142,9 +132,11 @@ def nll_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     rows, turns, threads = _loss_turns(scores, operation)
     taken = part(scores, min(rows * gpu.device.sector_bytes, scores.bytes))
     missed = float(gpu.cache.readable_bytes(scores.storage) < taken.bytes)
-    translated_s = FIRST_MISS_S if missed and threads * scores.bytes / rows > PAGE_BYTES else 0.0
-    turn_s = gpu.chain_s(2, missed) - missed * FIRST_MISS_S + max(translated_s, gpu.cycles_s(threads))
-    waits = turns * turn_s + gpu.chain_s(LOSS_SUM_LOADS, 0.0)
+    translated_s = gpu.cost("kernel.first_miss_s") if missed and threads * scores.bytes / rows > PAGE_BYTES else 0.0
+    turn_s = (
+        gpu.chain_s(2, missed) - missed * gpu.cost("kernel.first_miss_s") + max(translated_s, gpu.cycles_s(threads))
+    )
+    waits = turns * turn_s + gpu.chain_s(gpu.cost("loss.nll_sum_loads"), 0.0)
     return [gpu.kernel("nll_loss_forward", (taken, targets), operation.outputs, latency_s=waits, overlap=SERIAL)]
 
 

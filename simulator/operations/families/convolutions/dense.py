@@ -35,12 +35,8 @@ from .implicit_product import (
 from .turned_weights import of_turned_weights
 
 LARGE_WINDOW = 16
-"""Taps from which fewer than eight channels are left to an old kernel: 4 are not, 49 and 256 are; it reaches
-FEW_CHANNELS_FRACTION of the tensor peak. Kind: measured, 64 and 1,024 filters of three channels on one H100."""
-FEW_CHANNELS_FRACTION = 0.14
-UNALIGNED_FRACTION = 0.175
-"""Of the tensor peak, windows of one where planes are no multiples of 16 bytes. Kind: measured, 32 times 1,024 channels
-of 196 pixels and 256 channels on one H100."""
+"""Taps from which fewer than eight channels are left to an old kernel: 4 are not, 49 and 256 are. Kind: measured, 64
+and 1,024 filters of three channels on one H100."""
 
 
 def convolution(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -118,7 +114,11 @@ def _forward(
     if is_filled_up(product, source, together=together):
         return filled_up(product, source, weights, output, gpu)
     is_old = _is_left_to_old(weights)
-    run = at_fraction(product, FEW_CHANNELS_FRACTION, gpu) if is_old else by_narrow_tiles(product, gpu)
+    run = (
+        at_fraction(product, gpu.cost("convolution.few_channels_fraction"), gpu)
+        if is_old
+        else by_narrow_tiles(product, gpu)
+    )
     through = with_padded_filters if pads_filters(output) else with_copies
     return through(product, run, (source, weights), output, gpu, together=together)
 
@@ -204,7 +204,7 @@ def _weights_gradient(
         dtype=_multiplied_as(source),
     )
     if _is_left_to_old(weights):
-        run = at_fraction(product, FEW_CHANNELS_FRACTION, gpu)
+        run = at_fraction(product, gpu.cost("convolution.few_channels_fraction"), gpu)
     else:
         strides = _stride(source, gradient) > 1 and not operation.arguments.get("transposed")
         if product.dtype == "tf32" and product.groups == 1 and not strides and has_tma(gpu):
@@ -244,7 +244,9 @@ def _multiplied(
     dtype, (batch, m, n, k) = _multiplied_as(operands[0]), sizes
     if any(line > 1 and line * operands[0].item_bytes % ALIGNMENT_BYTES for line in lines):
         product = Implicit(groups=batch, rows=m, columns=n, channels=k, taps=1, dtype=dtype)
-        return made(product, at_fraction(product, UNALIGNED_FRACTION, gpu), operands, output, gpu)
+        return made(
+            product, at_fraction(product, gpu.cost("convolution.unaligned_fraction"), gpu), operands, output, gpu
+        )
     return multiplied(Product(batch=batch, m=m, n=n, k=k, dtype=dtype), operands, (output,), gpu)
 
 

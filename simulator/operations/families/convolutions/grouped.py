@@ -12,7 +12,6 @@ from ...gpu import SERIAL, Gpu, memset, scratch
 from ...operation import Operand
 from ...priced import PricedKernel
 from .implicit_product import (
-    FILTERS_TURNED_S,
     HALF_BYTES,
     NARROW,
     STEP_BYTES,
@@ -23,13 +22,6 @@ from .implicit_product import (
     made,
     with_copies,
 )
-
-TRANSFORMED = 265.0
-"""Instructions of cuDNN's `tensorTransformGeneric` for an element that it reads. Kind: fitted, 23 and 26 million
-elements of bf16 on one H200 (190 and 218 us)."""
-GRADIENT_FRACTION = 0.13
-"""Of the tensor peak, gradients of the input of one group (or its transposed convolution) by kernels for the GPU's
-predecessor. Kind: measured, 8 groups of 256 and 128 channels with strides of two on one H200, 24 us each."""
 
 
 def runs_apart(product: Implicit, operand: Operand, *, together: bool) -> bool:
@@ -48,7 +40,7 @@ def group_by_group(
 ) -> list[PricedKernel]:
     """All kernels of each group. Args: gradient: whether the product is a gradient of the input."""
     alone = replace(product, groups=1)
-    run = at_fraction(alone, GRADIENT_FRACTION, gpu) if gradient else by_tiles(alone, gpu)
+    run = at_fraction(alone, gpu.cost("convolution.group_gradient_fraction"), gpu) if gradient else by_tiles(alone, gpu)
     kernels = []
     for number in range(product.groups):
         operands = (_part(image, 1, number, product.groups), _part(weights, 0, number, product.groups))
@@ -63,8 +55,10 @@ def filled_up(product: Implicit, image: Operand, weights: Operand, output: Opera
     result = _filled_images(product.groups, output)
     whole = replace(product, channels=_whole(product.channels, image), columns=_whole(product.columns, image))
     kernels = []
-    for source, target, start_s in zip((image, weights), reads, (0.0, FILTERS_TURNED_S), strict=True):
-        kernels += [memset(target.bytes, gpu), _transformed(source, target, gpu, start_s)]
+    for source, target, start_s in zip(
+        (image, weights), reads, (0.0, gpu.cost("convolution.filters_turned_s")), strict=True
+    ):
+        kernels += [memset(gpu, target.bytes), _transformed(source, target, gpu, start_s)]
     kernels += made(whole, by_tiles(whole, gpu), reads, result, gpu)
     return [*kernels, _transformed(result, output, gpu)]
 
@@ -112,7 +106,7 @@ def _filled_weights(groups: int, weights: Operand) -> Operand:
 
 
 def _transformed(source: Operand, target: Operand, gpu: Gpu, start_s: float = 0.0) -> PricedKernel:
-    issued = TRANSFORMED * prod(source.shape)
+    issued = gpu.cost("convolution.group_transform_instructions") * prod(source.shape)
     return gpu.kernel(
         "tensorTransformGeneric", (source,), (target,), instructions=issued, start_s=start_s, overlap=SERIAL
     )

@@ -12,23 +12,11 @@ from ...gpu import LANES, SERIAL, Gpu
 from ...operation import Operand, Operation
 from ...priced import PricedKernel
 from ..elementwise import iterate
-from .planes import SECTOR_ADD_CYCLES, added_s, in_order, is_narrow, issued_in, planes_of
+from .planes import added_s, in_order, is_narrow, issued_in, planes_of
 
 ROWS = 8
 LEAST_CTAS = 16
 """Rows of windows of a CTA, and CTAs of a GPU's grid at least, over planes. Source: as above."""
-WINDOW = 700.0
-"""Instructions of a window: divisions in 64 bits. MEAN_TAP, MAX_TAP: of an element. Kind: fitted."""
-MEAN_TAP, MAX_TAP = 9.5, 15.0
-MEAN_CYCLES, MAX_CYCLES = 50.0, 130.0
-"""Cycles from an element to the next that L1 has, for which a warp waits. Kind: fitted, two RGB images of 512 x 512 in
-bf16, where few warps are at work."""
-SWAP_LOADS = 3.2
-"""Latencies of an addition of 16 bits, which loads, and then swaps 32. Kind: fitted, the same. SWAP_CYCLES: of an SM
-for each sector that a warp swaps in; of fp16 taken to be as of bf16. Kind: fitted."""
-SWAP_CYCLES = 7.0
-LARGEST_BACK = 120.0
-"""Instructions of a thread of the gradient of largest elements. Kind: fitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +44,21 @@ def adaptively_pooled(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     in_order(source, *outputs)
     windows = _windows(source, outputs[0], gpu)
     is_max = "max" in operation.name
-    tap, cycles = (MAX_TAP, MAX_CYCLES) if is_max else (MEAN_TAP, MEAN_CYCLES)
+    tap, cycles = (
+        (gpu.cost("pool.adaptive_max_tap_instructions"), gpu.cost("pool.adaptive_max_tap_cycles"))
+        if is_max
+        else (gpu.cost("pool.adaptive_mean_tap_instructions"), gpu.cost("pool.adaptive_mean_tap_cycles"))
+    )
     walked = windows.taps * windows.rows * windows.waves
     return [
         gpu.kernel(
             "adaptive_pool",
             (source,),
             outputs,
-            instructions=(WINDOW + tap * windows.taps) * windows.warps * LANES * windows.crowding,
+            instructions=(gpu.cost("pool.adaptive_window_instructions") + tap * windows.taps)
+            * windows.warps
+            * LANES
+            * windows.crowding,
             chain=walked * source.item_bytes / gpu.device.sector_bytes,
             latency_s=gpu.cycles_s(cycles) * walked,
             overlap=SERIAL,
@@ -81,8 +76,11 @@ def adaptively_pooled_backward(operation: Operation, gpu: Gpu) -> list[PricedKer
     reads = (gradient, *operation.inputs[2:]) if is_max else (gradient, output)
     lanes = min(gradient.shape[-1], LANES)
     sectors = max(lanes * min(windows.apart_bytes / gpu.device.sector_bytes, 1.0), 1.0)
-    add = issued_in(SWAP_CYCLES if is_narrow(output) else SECTOR_ADD_CYCLES, gpu) * sectors
-    thread = LARGEST_BACK if is_max else WINDOW
+    add = (
+        issued_in(gpu.cost("pool.adaptive_swap_cycles" if is_narrow(output) else "image.sector_add_cycles"), gpu)
+        * sectors
+    )
+    thread = gpu.cost("pool.adaptive_max_backward_instructions" if is_max else "pool.adaptive_window_instructions")
     swaps = taps * windows.rows * windows.waves if is_narrow(output) else 0.0
     kernel = gpu.kernel(
         "adaptive_pool_backward",
@@ -90,7 +88,7 @@ def adaptively_pooled_backward(operation: Operation, gpu: Gpu) -> list[PricedKer
         () if is_max else (output,),
         instructions=(thread * LANES + add * taps) * windows.warps * windows.crowding,
         chain=1,
-        latency_s=gpu.chain_s(SWAP_LOADS * swaps, 0.0),
+        latency_s=gpu.chain_s(gpu.cost("pool.adaptive_swap_loads") * swaps, 0.0),
         l2_s=added_s(sectors * taps * windows.warps, gpu),
         overlap=SERIAL,
     )

@@ -13,10 +13,6 @@ from ..elementwise import contiguous, copied
 from .planes import Walk, in_order, walked
 
 THREADS, BACK_THREADS = 1024, 512
-PLACE, TAP = 190.0, 81.0
-"""Instructions of a thread of `im2col_kernel`, and of each element of its window, all divided in 64 bits; of
-`col2im_batched_kernel` BACK and BACK_TAP. Kind: fitted, windows of 3 x 3; how they are divided is assumed."""
-BACK, BACK_TAP = 400.0, 245.0
 
 
 def unfolded(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -29,8 +25,8 @@ def unfolded(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         threads=THREADS,
         ctas=ceil(output.elements / window / images / THREADS),
         turns=1,
-        start=PLACE,
-        turn=TAP * window,
+        start=gpu.cost("image.im2col_instructions"),
+        turn=gpu.cost("image.im2col_tap_instructions") * window,
     )
     kept = scratch(source, 0)
     image, columns = part(kept, kept.bytes // images), part(output, output.bytes // images)
@@ -51,7 +47,7 @@ def folded(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         threads=BACK_THREADS,
         ctas=ceil(output.elements / BACK_THREADS),
         turns=1,
-        start=BACK,
-        turn=BACK_TAP * windows,
+        start=gpu.cost("image.col2im_instructions"),
+        turn=gpu.cost("image.col2im_tap_instructions") * windows,
     )
     return [*copies, walked("col2im", (source,), (output,), walk, gpu)]

@@ -17,14 +17,6 @@ from .planes import Walk, in_order, planes_of, walked
 THREADS = 512
 PLANES = 4
 """Planes that a thread of `upsample_nearest2d_out_frame` walks, where there are as many. Source: as above."""
-START = {1: 140.0, 2: 135.0, 3: 370.0}
-"""Instructions of a thread before all planes, by dimensions of a plane; TURN: of a plane. Kind: fitted; TURN is that of
-signals, images and volumes alike."""
-TURN = 26.0
-BACK_START = {1: 150.0, 2: 165.0, 3: 240.0}
-"""The same of gradients; BACK_TAP: of an element that is added up. Kind: fitted; of volumes TAP is assumed to be that
-of images."""
-BACK_TAP = {1: 35.0, 2: 50.0, 3: 50.0}
 
 
 def copied_nearest(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -46,7 +38,13 @@ def copied_nearest(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         together = min(planes, THREADS // columns // rows)
         groups = ceil(planes / (together * PLANES))
         turns, ctas = ceil(planes / (together * groups)), ceil(width / columns) * ceil(height / rows) * groups
-    walk = Walk(threads=THREADS, ctas=ctas, turns=turns, start=START[dims], turn=TURN)
+    walk = Walk(
+        threads=THREADS,
+        ctas=ctas,
+        turns=turns,
+        start=gpu.cost(f"upsample.nearest{dims}d_instructions"),
+        turn=gpu.cost("upsample.nearest_plane_instructions"),
+    )
     return [*copies, walked(f"upsample_nearest{dims}d", (source,), (output,), walk, gpu)]
 
 
@@ -62,8 +60,8 @@ def nearest_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         threads=THREADS,
         ctas=ceil(output.elements / batch / THREADS),
         turns=batch,
-        start=BACK_START[dims],
-        turn=BACK_TAP[dims] * prod(gradient.shape) / prod(output.shape),
+        start=gpu.cost(f"upsample.nearest{dims}d_backward_instructions"),
+        turn=gpu.cost(f"upsample.nearest{dims}d_backward_tap_instructions") * prod(gradient.shape) / prod(output.shape),
     )
     return [*copies, walked(f"upsample_nearest{dims}d_backward", (gradient,), (output,), walk, gpu)]
 

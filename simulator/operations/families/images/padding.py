@@ -10,11 +10,9 @@ from ...gpu import LANES, SERIAL, Gpu
 from ...operation import Operand, Operation
 from ...priced import PricedKernel
 from ..elementwise import iterate
-from .planes import NARROW_ADD, in_order, is_narrow, planes_of
+from .planes import in_order, is_narrow, planes_of
 
 THREADS = 256
-PAD = {"reflection": (105.0, 195.0, 285.0), "replication": (105.0, 158.0, 215.0)}
-"""Instructions of a thread, by dimensions of a plane. Kind: fitted; assumed for volumes, and for replicated signals."""
 
 
 def padded(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -28,7 +26,7 @@ def padded_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Gradients of padding."""
     gradient, output = operation.inputs[0], operation.outputs[0]
     in_order(gradient, output)
-    more = NARROW_ADD if is_narrow(output) else 0.0
+    more = gpu.cost("image.pair_add_instructions") if is_narrow(output) else 0.0
     adding = _padding(operation, gradient, (gradient, output), output, more, gpu)
     return [iterate("fill", (), output, gpu), adding]
 
@@ -42,5 +40,5 @@ def _padding(
     planes, sizes = planes_of(places, dims)
     ctas = planes * ceil(prod(sizes) / THREADS)
     threads = ceil(min(prod(sizes), THREADS) / LANES) * LANES
-    issued = (PAD[kind][dims - 1] + more) * ctas * threads
+    issued = (gpu.cost(f"image.{kind}_pad{dims}d_instructions") + more) * ctas * threads
     return gpu.kernel(f"{kind}_pad{dims}d", reads, (output,), instructions=issued, ctas=ctas, chain=1, overlap=SERIAL)

@@ -14,16 +14,6 @@ from ..convolutions.depthwise import is_channels_last
 from ..elementwise import contiguous, iterate
 from .planes import in_order
 
-WINDOW, TAP = 280.0, 32.0
-"""Instructions for a window, and for each of its elements: divisions find the place. Kind: fitted, windows of 3 x 3 and
-of 1 x 2; averages of 2 x 2 take as many."""
-TOGETHER = 60.0
-"""Instructions for an element of a window where channels lie together. Kind: fitted, `max_pool2d` on one H100."""
-MAX_BACK, MEAN_BACK = 250.0, 520.0
-"""Instructions of a gradient's element beside its windows; BACK_WINDOW: for each window that it lies in. Kind: fitted
-with windows of 3 x 3 two apart, and of 2 x 2; how they are divided is assumed."""
-BACK_WINDOW = 55.0
-
 
 def pooled(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """The kernel of `max_pool2d_with_indices`, `avg_pool2d` or `avg_pool3d`."""
@@ -32,7 +22,11 @@ def pooled(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     window = prod(_sizes(operation.arguments.get("kernel_size", ()), dims))
     together = is_channels_last(source)
     copies, source = ([], source) if together else contiguous(source, 0, gpu)
-    issued = TOGETHER * window if together else WINDOW + TAP * window
+    issued = (
+        gpu.cost("pool.nhwc_tap_instructions") * window
+        if together
+        else gpu.cost("pool.window_instructions") + gpu.cost("pool.tap_instructions") * window
+    )
     note = "pooling of volumes is assumed to take what that of images does" if dims == 3 else ""
     return [
         *copies,
@@ -56,7 +50,9 @@ def pooled_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     sizes = _sizes(operation.arguments.get("kernel_size", ()), 2)
     steps = _sizes(operation.arguments.get("stride", ()) or sizes, 2)
     windows = prod(max(size / step, 1.0) for size, step in zip(sizes, steps, strict=True))
-    issued = (MAX_BACK if is_max else MEAN_BACK) + BACK_WINDOW * windows
+    issued = (gpu.cost("pool.max_backward_instructions" if is_max else "pool.mean_backward_instructions")) + gpu.cost(
+        "pool.backward_window_instructions"
+    ) * windows
     reads = (gradient, *operation.inputs[2:]) if is_max else (gradient,)
     instructions = issued * output.elements
     kernel = gpu.kernel("pool_backward", reads, (output,), instructions=instructions, chain=2, overlap=SERIAL)

@@ -14,7 +14,7 @@ from ...priced import PricedKernel
 from ..convolutions.depthwise import is_channels_last
 from ..elementwise import copied, iterate
 from ..movement import spread
-from .planes import NARROW_ADD, SWAP_ROUND, Walk, in_order, is_narrow, planes_of, walked
+from .planes import Walk, in_order, is_narrow, planes_of, walked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,34 +23,25 @@ class Filter:
 
     Args:
         dims: of a plane; threads: of a CTA, forward and backward; taps: sources of a place.
-        start, turn: instructions of a thread, and of each plane; back: of a plane of the gradient.
         swaps: whether gradients of 16 bits are added by swaps of 32.
     """
 
     dims: int
     threads: tuple[int, int]
     taps: int
-    start: float
-    turn: float
-    back: float
     swaps: bool = False
 
 
 FILTERS = {
-    "linear1d": Filter(dims=1, threads=(512, 512), taps=2, start=500, turn=10, back=30, swaps=True),
-    "bilinear2d": Filter(dims=2, threads=(1024, 1024), taps=4, start=500, turn=28, back=280),
-    "trilinear3d": Filter(dims=3, threads=(512, 256), taps=8, start=500, turn=180, back=510),
-    "bicubic2d": Filter(dims=2, threads=(512, 512), taps=16, start=1200, turn=245, back=1450, swaps=True),
+    "linear1d": Filter(dims=1, threads=(512, 512), taps=2, swaps=True),
+    "bilinear2d": Filter(dims=2, threads=(1024, 1024), taps=4),
+    "trilinear3d": Filter(dims=3, threads=(512, 256), taps=8),
+    "bicubic2d": Filter(dims=2, threads=(512, 512), taps=16, swaps=True),
 }
-"""By the end of torch's name. Kind: threads and taps from the source, the rest fitted; `start` by two RGB images of
-512 x 512 in bf16, whose threads walk six planes (of `linear1d` and `trilinear3d` assumed to be as of `bilinear2d`)."""
+"""By the end of torch's name. Source: as above."""
 CHANNELS = 16
 """Fewest channels that a kernel of bilinear up-sampling takes together where they lie so. Source: as above; fewer of
 them, or transposed images, are walked plane by plane too."""
-ANTIALIAS = 850.0
-"""Instructions of a thread of `upsample_gen2d_aa_out_frame`, by halves of images: five sources in each direction.
-Kind: fitted. ANTIALIAS_TAP: of these, of a source. Kind: assumed."""
-ANTIALIAS_TAP = 22.0
 ANTIALIAS_TAPS = 25
 ANTIALIAS_WIDTH = 32
 
@@ -71,8 +62,8 @@ def interpolated(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         threads=way.threads[0],
         ctas=ceil(prod(places) / way.threads[0]),
         turns=planes,
-        start=way.start,
-        turn=way.turn,
+        start=gpu.cost(f"upsample.{kind}_instructions"),
+        turn=gpu.cost(f"upsample.{kind}_plane_instructions"),
     )
     filled = [iterate("fill", (), output, gpu)] if kind in ("linear1d", "bicubic2d") else []
     return [*filled, walked(f"upsample_{kind}", (source,), (output,), walk, gpu)]
@@ -85,7 +76,8 @@ def interpolated_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     kind = operation.name.strip("_").removeprefix("upsample_").removesuffix("_backward")
     way = FILTERS[kind]
     planes, places = planes_of(gradient, way.dims)
-    issued = way.back + (way.taps * _narrow(way, gradient, output) if is_narrow(output) else 0.0)
+    issued = gpu.cost(f"upsample.{kind}_backward_instructions")
+    issued += way.taps * _narrow(way, gradient, output, gpu) if is_narrow(output) else 0.0
     threads = way.threads[1]
     if kind == "bilinear2d":
         walk = Walk(threads=threads, ctas=ceil(gradient.elements / threads), turns=1, start=issued, turn=0.0)
@@ -95,12 +87,12 @@ def interpolated_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [iterate("fill", (), output, gpu), adding]
 
 
-def _narrow(way: Filter, gradient: Operand, output: Operand) -> float:
+def _narrow(way: Filter, gradient: Operand, output: Operand, gpu: Gpu) -> float:
     """More instructions' worth of an addition of 16 bits: lanes that come from one pair of elements swap in turn."""
     if not way.swaps:
-        return NARROW_ADD
+        return gpu.cost("image.pair_add_instructions")
     lanes = 2.0 * gradient.shape[-1] / output.shape[-1]
-    return SWAP_ROUND * min(max(lanes, 1.0), 32.0)
+    return gpu.cost("image.swap_round_instructions") * min(max(lanes, 1.0), 32.0)
 
 
 def antialiased(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -111,5 +103,7 @@ def antialiased(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     more = prod(2 * ceil(side) + 1 for side in scale) - ANTIALIAS_TAPS
     planes, (height, width) = planes_of(output, 2)
     threads = planes * height * ceil(width / ANTIALIAS_WIDTH) * ANTIALIAS_WIDTH
-    issued = threads * (ANTIALIAS + ANTIALIAS_TAP * more)
+    issued = threads * (
+        gpu.cost("upsample.antialiased_instructions") + gpu.cost("upsample.antialiased_tap_instructions") * more
+    )
     return [gpu.kernel("upsample_aa", (source,), (output,), instructions=issued, chain=2, overlap=SERIAL)]

@@ -11,13 +11,9 @@ from ...gpu import LANES, Gpu, part
 from ...operation import Operand, Operation
 from ...priced import NoPrice, PricedKernel
 from ..elementwise import iterate
-from .planes import NARROW_ADD, SECTOR_ADD_CYCLES, Walk, added_s, in_order, is_narrow, issued_in, walked
+from .planes import Walk, added_s, in_order, is_narrow, issued_in, walked
 
 THREADS = 256
-START = 150.0
-"""Instructions of a thread before all channels; TURN, BACK_TURN: of a channel beside its lines and additions. Kind:
-assumed, of the size of `upsample_bilinear2d`'s."""
-TURN, BACK_TURN = 10.0, 100.0
 NOTE = "places of the grid are taken to be random; smooth ones take less"
 
 
@@ -26,7 +22,7 @@ def sampled(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     source, grid, output = operation.inputs[0], operation.inputs[1], operation.outputs[0]
     if "cudnn" not in operation.name:
         in_order(source, output)
-    walk = _walk(operation, source, grid, TURN, gpu)
+    walk = _walk(operation, source, grid, gpu.cost("image.grid_sample_channel_instructions"), gpu)
     sampled_bytes = output.elements * _taps(operation) * gpu.device.sector_bytes
     read = part(source, sampled_bytes) if sampled_bytes < source.bytes else source
     return [walked("grid_sampler_2d", (read, grid), (output,), walk, gpu, note=NOTE)]
@@ -40,8 +36,10 @@ def sampled_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     taps = _taps(operation)
     places = source.shape[-2] * source.shape[-1] * source.item_bytes / gpu.device.sector_bytes
     sectors = _distinct(places) / LANES
-    add = issued_in(SECTOR_ADD_CYCLES, gpu) * sectors + (NARROW_ADD if is_narrow(source) else 0.0)
-    walk = _walk(operation, source, grid, BACK_TURN + taps * add, gpu)
+    add = issued_in(gpu.cost("image.sector_add_cycles"), gpu) * sectors + (
+        gpu.cost("image.pair_add_instructions") if is_narrow(source) else 0.0
+    )
+    walk = _walk(operation, source, grid, gpu.cost("image.grid_sample_backward_channel_instructions") + taps * add, gpu)
     l2_s = added_s(taps * sectors * gradient.elements, gpu)
     reads = (gradient, source, grid, added)
     kernel = walked("grid_sampler_2d_backward", reads, operation.outputs, walk, gpu, l2_s=l2_s, note=NOTE)
@@ -53,7 +51,13 @@ def _walk(operation: Operation, source: Operand, grid: Operand, turn: float, gpu
     lines = source.shape[-2] * source.shape[-1] * source.item_bytes / gpu.device.line_bytes
     looked_up = _taps(operation) * issued_in(_distinct(lines) / LANES, gpu)
     ctas = ceil(grid.elements / 2 / THREADS)
-    return Walk(threads=THREADS, ctas=ctas, turns=source.shape[1], start=START, turn=turn + looked_up)
+    return Walk(
+        threads=THREADS,
+        ctas=ctas,
+        turns=source.shape[1],
+        start=gpu.cost("image.grid_sample_instructions"),
+        turn=turn + looked_up,
+    )
 
 
 def _taps(operation: Operation) -> int:

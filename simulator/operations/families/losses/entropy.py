@@ -6,9 +6,6 @@ from ...priced import PricedKernel
 from ..elementwise import copied, iterate
 from ..reductions import MEAN, SUM, reduced
 
-LOGARITHMS = 104.0
-"""Instructions of its kernel for an element: two logarithms and their bounds. Kind: fitted, 64 x 32,000 elements on
-one H200 (2026-11-28)."""
 NONE, TOTAL = 0, 2
 """Reductions of a loss: none, a sum; others mean."""
 
@@ -22,7 +19,7 @@ def binary_cross_entropy(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
             "binary_cross_entropy",
             operation.inputs[:2],
             (losses,),
-            instructions=LOGARITHMS * losses.elements,
+            instructions=gpu.cost("loss.binary_cross_entropy_instructions") * losses.elements,
             chain=1,
         )
     ]

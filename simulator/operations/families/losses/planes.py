@@ -7,7 +7,7 @@ are predicted. Source: ATen/native/cuda/NLLLoss2d.cu, torch 2.11.
 
 from math import ceil
 
-from ...gpu import FIRST_MISS_S, SERIAL, Gpu, part
+from ...gpu import SERIAL, Gpu, part
 from ...operation import Operand, Operation
 from ...priced import PricedKernel
 from ..elementwise import iterate
@@ -25,7 +25,7 @@ def nll_loss2d(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     missed = 1.0 if gpu.cache.readable_bytes(scores.storage) < taken.bytes else 0.0
     if operation.arguments.get("reduction", 1) == NO_REDUCTION:
         return [gpu.kernel("nll_loss2d_forward", (taken, targets), operation.outputs[:1], chain=2, overlap=SERIAL)]
-    turn_s = gpu.chain_s(2, missed) - missed * FIRST_MISS_S + gpu.cycles_s(THREADS)
+    turn_s = gpu.chain_s(2, missed) - missed * gpu.cost("kernel.first_miss_s") + gpu.cycles_s(THREADS)
     waits = _turns(targets, gpu) * turn_s
     return [
         *(iterate("fill", (), output, gpu) for output in operation.outputs),
@@ -43,7 +43,7 @@ def nll_loss2d_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     missed = 1.0 if gpu.cache.readable_bytes(targets.storage) < targets.bytes else 0.0
     classes, lanes = max(output.shape[1], 1), gpu.device.sector_bytes // output.item_bytes
     stored = classes * THREADS / lanes * (1.0 - (1.0 - 1.0 / classes) ** lanes)
-    turn_s = gpu.chain_s(1, missed) - missed * FIRST_MISS_S + gpu.cycles_s(stored)
+    turn_s = gpu.chain_s(1, missed) - missed * gpu.cost("kernel.first_miss_s") + gpu.cycles_s(stored)
     filled = iterate("fill", (), output, gpu)
     touched = part(output, min(targets.elements * gpu.device.sector_bytes, output.bytes))
     waits = _turns(targets, gpu) * turn_s

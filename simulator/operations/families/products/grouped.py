@@ -11,7 +11,7 @@ from math import ceil
 from ...gpu import Gpu
 from ...operation import Operand, Operation
 from ...priced import PricedKernel
-from .matmul import START_S, STREAM_FRACTION, TILED, Product, multiplied, product_of, walked_s
+from .matmul import TILED, Product, multiplied, product_of, walked_s
 
 SMALL = 128
 """Rows or columns of a group up to which the small tile is taken (`dispatch_bf16_grouped_kernel_on_tile_size`)."""
@@ -35,8 +35,8 @@ def grouped(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
             operation.outputs,
             source="matmul",
             tensor_s=busy,
-            start_s=START_S,
-            hbm_fraction=STREAM_FRACTION,
+            start_s=gpu.cost("matmul.start_s"),
+            hbm_fraction=gpu.cost("matmul.stream_fraction"),
             overlap=TILED,
             note=note or EQUAL,
         ),

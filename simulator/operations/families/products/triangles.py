@@ -14,11 +14,6 @@ from .matmul import Product, multiplied
 
 BLOCK = 64
 """Rows that one kernel solves. Source: its name (`batch_trsm_left_kernel<float, 64, 4, 3>`)."""
-ROW_CYCLES, DIVISION_CYCLES, PAIR_CYCLES = 265.0, 335.0, 4.9
-"""Of a row; more of one that is divided; of a row for each row of the block. Kind: fitted, triangles of 32 and 64 rows,
-one right side, with and without ones on their diagonals, on one H200 (2026-11-28), which they meet by 5 %."""
-COLUMNS = 96
-"""Right sides that an SM takes at a time. Kind: fitted, 1,024 triangles of 64 rows with 256 right sides on the same."""
 SINGLE_BATCH = 8
 """Most triangles, from 64 rows on, that torch solves one by one. Source: `triangular_solve_kernel`,
 ATen/native/cuda/linalg/BatchLinearAlgebra.cpp."""
@@ -44,9 +39,11 @@ def triangles_solved(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
             kernels += [gpu.kernel("offset_pointers", (), ()), *multiplied(product, (read, above), (above,), gpu)]
         elif blocks > 1:
             kernels.append(gpu.kernel("offset_pointers", (), ()))
-        divided = 0.0 if operation.arguments.get("unitriangular") else DIVISION_CYCLES
-        cycles = height * (ROW_CYCLES + divided + PAIR_CYCLES * height)
-        waves = ceil(batch * columns / (COLUMNS * gpu.sms))
+        divided = 0.0 if operation.arguments.get("unitriangular") else gpu.cost("matmul.triangle_division_cycles")
+        cycles = height * (
+            gpu.cost("matmul.triangle_row_cycles") + divided + gpu.cost("matmul.triangle_pair_cycles") * height
+        )
+        waves = ceil(batch * columns / (gpu.cost("matmul.triangle_sides_per_sm") * gpu.sms))
         touched = part(solved, solved.bytes // blocks)
         reads = (part(triangle, 4 * batch * height * height), touched)
         solving = gpu.kernel("batch_trsm", reads, (touched,), source="matmul", latency_s=waves * gpu.cycles_s(cycles))

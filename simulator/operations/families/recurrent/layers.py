@@ -5,7 +5,7 @@ all gates, and a kernel that makes the next state of both. Of several layers the
 time. Short states of float32 stay in one kernel for all steps.
 
 Source: names and numbers of kernels of 16 layers on one H200 (cuDNN 9.19, 2026-11-28), `_cudnn_rnn` in
-ATen/native/cudnn/RNN.cpp, torch 2.11. Numbers were read off the first shape, 128 steps of 32 rows and 512 units.
+ATen/native/cudnn/RNN.cpp, torch 2.11.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,20 +19,13 @@ from ..products.matmul import Product, multiplied
 
 GATES = {0: 1, 1: 1, 2: 4, 3: 3}
 """cuDNN's mode (ReLU, tanh, LSTM, GRU) -> products of a unit in a step."""
-CELL_LOADS = {0: 6.6, 1: 6.6, 2: 8.5, 3: 6.6}
-"""Latencies of `elemWiseRNNcell`: gates, biases, states, and what it makes of them. Kind: fitted; of plain networks
-assumed, as a GRU's."""
+CELLS = ("relu", "tanh", "lstm", "gru")
+"""Its modes by name."""
 CHUNK_STEPS = 8
 """Steps of a product of the inputs where layers follow each other. Kind: measured, two layers of 50 steps: seven
 products each, one of them smaller."""
-SINGLE_STEP_S = 1.7e-6
-"""More for a step's product of float32, whose kernel (`xmma`, tiles of 64 x 64 in TF32) begins later [s]. Kind: fitted,
-the first shape."""
 SHORT_STATE = 128
 """Units of float32 up to which one kernel keeps a layer's state over all steps. Kind: measured, 128 and not 256."""
-SHORT_STEP_CYCLES = 2970.0
-"""Of a step of such a kernel, its weights at hand. Kind: fitted, a GRU of 128 rows and 128 units; weights that no SM
-can keep come anew in every step."""
 FOLLOWING = "layers and directions are priced one after the other; cuDNN may run them beside each other"
 
 
@@ -151,9 +144,9 @@ def _step(layers: Layers, states: Operand, gates: Operand, output: Operand, gpu:
     made = scratch(output, 5, shape=(layers.rows, states.shape[0]))
     step, *more = _product(layers.rows, states.shape[0], layers.units, (before, states), made, gpu)
     if layers.source.dtype == "float32":
-        step = replace(step, time_s=step.time_s + SINGLE_STEP_S)
+        step = replace(step, time_s=step.time_s + gpu.cost("recurrent.float32_step_s"))
     given, left = part(gates, gates.bytes // layers.steps), part(output, output.bytes // layers.steps)
-    loads = CELL_LOADS[layers.mode]
+    loads = gpu.cost(f"recurrent.{CELLS[layers.mode]}_loads")
     cell = gpu.kernel("recurrent_cell", (made, given), (before, left), chain=loads, overlap=SERIAL)
     return [step, *more, cell]
 
@@ -162,7 +155,7 @@ def _kept(layers: Layers, states: Operand, gates: Operand, output: Operand, gpu:
     """One kernel for all steps, whose CTAs keep weights if these fit an SM; a GRU's biases are added before."""
     fill = gpu.device.sm_fill_bytes_per_cycle
     fits = states.bytes <= gpu.device.smem_per_cta_bytes
-    cycles = SHORT_STEP_CYCLES + (0.0 if fits else states.bytes / fill)
+    cycles = gpu.cost("recurrent.short_step_cycles") + (0.0 if fits else states.bytes / fill)
     first = [iterate("add", (gates,), gates, gpu)] if layers.mode == 3 and layers.biased else []
     waits = gpu.cycles_s(cycles * layers.steps)
     return [*first, gpu.kernel("recurrent_steps", (gates, states), (output,), latency_s=waits, overlap=SERIAL)]

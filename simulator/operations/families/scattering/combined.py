@@ -1,8 +1,7 @@
 """`scatter_reduce`, `index_reduce`: values meet what is at places of an index: sums, products, extremes.
 
 Additions are single instructions of L2's; all else loads, compares and swaps until nobody has come between. Source:
-ATen/native/cuda/ScatterGatherKernel.cu, Indexing.cu, torch 2.11. Numbers were read off 200,000 rows of 64 that go to
-10,000 places, drawn alike, on one H200 (2026-11-28).
+ATen/native/cuda/ScatterGatherKernel.cu, Indexing.cu, torch 2.11.
 """
 
 from ...gpu import SERIAL, Gpu, part, scratch
@@ -10,11 +9,6 @@ from ...operation import Operand, Operation
 from ...priced import PricedKernel
 from ..elementwise import copied, iterate
 
-ADDED, SWAPPED = 100.0, 174.0
-"""Instructions of `_scatter_gather_elementwise_kernel` for an element that is added, or compared and swapped. Kind:
-fitted, what is waited for among them."""
-INDEX_SWAPPED = 360.0
-"""Of `indexFuncLargeIndex`, which divides for each element. Kind: fitted."""
 EVEN = "places are taken to be drawn alike: values that meet at one wait for each other"
 
 
@@ -24,11 +18,15 @@ def scatter_reduce(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     output, how = operation.outputs[0], str(operation.arguments.get("reduce", "sum"))
     kernels = _copies(operation, source, output, 2, gpu)
     if not operation.arguments.get("include_self", True):
-        kernels.append(_combined("scatter", (index,), output, ADDED * values.elements, gpu))
-    issued = (ADDED if how in ("sum", "mean") else SWAPPED) * values.elements
+        kernels.append(
+            _combined("scatter", (index,), output, gpu.cost("index.reduced_instructions") * values.elements, gpu)
+        )
+    issued = (
+        gpu.cost("index.reduced_instructions" if how in ("sum", "mean") else "index.swapped_instructions")
+    ) * values.elements
     kernels.append(_combined("scatter_reduce", (index, values), output, issued, gpu))
     if how == "mean":
-        kernels += _counted(index, values, output, ADDED * values.elements, gpu)
+        kernels += _counted(index, values, output, gpu.cost("index.reduced_instructions") * values.elements, gpu)
     return kernels
 
 
@@ -36,10 +34,12 @@ def index_reduce(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`index_reduce`: whole rows, by an index of one dimension."""
     source, index, values = operation.inputs[:3]
     output, how = operation.outputs[0], str(operation.arguments.get("reduce", "prod"))
-    issued = INDEX_SWAPPED * values.elements
+    issued = gpu.cost("index.index_reduced_instructions") * values.elements
     kernels = _copies(operation, source, output, 1, gpu)
     if not operation.arguments.get("include_self", True):
-        kernels.append(_combined("index_fill", (index,), output, ADDED * values.elements, gpu))
+        kernels.append(
+            _combined("index_fill", (index,), output, gpu.cost("index.reduced_instructions") * values.elements, gpu)
+        )
     kernels.append(_combined("index_reduce", (index, values), output, issued, gpu))
     return [*kernels, *(_counted(index, values, output, issued, gpu) if how == "mean" else [])]
 

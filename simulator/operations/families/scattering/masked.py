@@ -6,13 +6,6 @@ from ...gpu import SERIAL, Gpu, part, scratch
 from ...operation import Operation
 from ...priced import PricedKernel
 from ..elementwise import copied, iterate
-from ..issue_slots import SCATTERED
-
-COUNTED = 125.0
-"""Instructions of cub's running sum for an element of a mask, what its tiles wait for among them. Kind: fitted, 64 x
-32,000 elements on one H200 (2026-11-28)."""
-SCAN_LOADS = 10
-"""Latencies of its tiles, which wait for those before them. Kind: assumed."""
 
 
 def masked_scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -21,11 +14,13 @@ def masked_scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     output = operation.outputs[0]
     places = scratch(output, 0, dtype="int64", shape=output.shape)
     kernels = [] if operation.name.endswith("_") else [copied(source, output, gpu)]
-    issued = COUNTED * mask.elements
+    issued = gpu.cost("index.mask_scan_instructions") * mask.elements
     return [
         *kernels,
         gpu.kernel("scan_init", (), ()),
-        gpu.kernel("scan", (mask,), (places,), instructions=issued, chain=SCAN_LOADS, overlap=SERIAL),
+        gpu.kernel(
+            "scan", (mask,), (places,), instructions=issued, chain=gpu.cost("scan.look_back_loads"), overlap=SERIAL
+        ),
         gpu.kernel("masked_scatter_size_check", (), ()),
         iterate("add", (output, scratch(output, 0, dtype=output.dtype), values), output, gpu),
     ]
@@ -39,5 +34,12 @@ def index_fill(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     kernels = [] if operation.name.endswith("_") else [copied(source, output, gpu)]
     filled = index.elements * row
     touched = part(output, min(filled * output.item_bytes, output.bytes))
-    put = gpu.kernel("index_fill", (index,), (touched,), instructions=SCATTERED * filled, chain=2, overlap=SERIAL)
+    put = gpu.kernel(
+        "index_fill",
+        (index,),
+        (touched,),
+        instructions=gpu.cost("index.scattered_instructions") * filled,
+        chain=2,
+        overlap=SERIAL,
+    )
     return [*kernels, put]

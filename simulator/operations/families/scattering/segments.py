@@ -1,7 +1,6 @@
 """`segment_reduce` and bags of embeddings: a thread walks the rows of a segment, one column of them.
 
-Source: ATen/native/cuda/SegmentReduce.cu, EmbeddingBag.cu, torch 2.11. Numbers were read off 10,000 segments of 20 rows
-of 64, and 8,192 bags of 16 rows of 64, on one H200 (2026-11-28).
+Source: ATen/native/cuda/SegmentReduce.cu, EmbeddingBag.cu, torch 2.11.
 """
 
 from math import ceil, exp, prod
@@ -10,20 +9,11 @@ from ...gpu import SERIAL, Gpu, part, scratch
 from ...operation import Operation
 from ...priced import NoPrice, PricedKernel
 from ..elementwise import iterate
-from ..issue_slots import ADDED
 from ..movement import embedding_backward
 
 THREADS, WARP = 256, 32
-SEGMENT_LOADS = 0.9
-"""Latencies of a thread for a value of its segment. Kind: fitted, all three shapes of `torch_rare_cases.py`."""
-SCAN_LOADS = 10
-"""Of cub's tiles, which wait for those before them. Kind: assumed."""
 BAG_CTAS = 1024
 """Of `EmbeddingBag_updateOutputKernel_sum_mean`, whose warps go around bags and 32 columns of them."""
-BAG_ROW_LOADS, BAG_LOADS = 2.75, 17.0
-"""Latencies of a thread for a row of a bag: its index, its value, a mark; and of each bag beside them. Of these only
-the value comes from HBM where L2 lacks it: neighbours share the lines of the others. Kind: fitted; the second on 65,536
-bags of 4 rows of 32."""
 ROWS_OF_PART = 10
 """Equal indices whose gradients are added in one piece (`NROWS_PER_THREAD`)."""
 EVEN = "segments are taken to be of one length"
@@ -46,10 +36,10 @@ def segment_reduce(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         iterate("fill", (), part(begins, begins.item_bytes), gpu),
         gpu.kernel("cat", (lengths,), (begins,), chain=2),
         gpu.kernel("scan_init", (), ()),
-        gpu.kernel("scan", (begins,), (begins,), chain=SCAN_LOADS, overlap=SERIAL),
+        gpu.kernel("scan", (begins,), (begins,), chain=gpu.cost("scan.look_back_loads"), overlap=SERIAL),
         gpu.kernel(
             *("segment_reduce", (source, begins), (output,)),
-            chain=SEGMENT_LOADS * values * waves,
+            chain=gpu.cost("segment.value_loads") * values * waves,
             overlap=SERIAL,
             note=EVEN,
         ),
@@ -70,7 +60,14 @@ def embedding_bag(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [
         gpu.kernel(
             *("embedding_bag", (taken, *operation.inputs[1:]), operation.outputs),
-            latency_s=turns * waves * (gpu.chain_s(BAG_ROW_LOADS * indices.elements / bags + BAG_LOADS, 0.0) + rows_s),
+            latency_s=turns
+            * waves
+            * (
+                gpu.chain_s(
+                    gpu.cost("segment.bag_row_loads") * indices.elements / bags + gpu.cost("segment.bag_loads"), 0.0
+                )
+                + rows_s
+            ),
             l2_s=again / gpu.device.l2_bytes_per_s,
             overlap=SERIAL,
             note=EVEN,
@@ -90,6 +87,6 @@ def embedding_bag_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]
     places = output.shape[0] * (1.0 - exp(-repeats))
     pieces = places * max(ceil(indices.elements / max(places, 1.0) / ROWS_OF_PART), 1)
     touched = part(output, min(int(places) * width * output.item_bytes, output.bytes))
-    issued = ADDED * min(pieces, indices.elements) * width
+    issued = gpu.cost("index.added_instructions") * min(pieces, indices.elements) * width
     last = gpu.kernel("sum_and_scatter", (indices,), (touched,), instructions=issued, overlap=SERIAL)
     return [*kernels[:-1], last]

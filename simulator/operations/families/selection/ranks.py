@@ -1,7 +1,7 @@
 """`kthvalue`, `median`: a CTA of 1,024 threads walks a row once for every two bits of its elements.
 
 Source: `gatherKthValue`, `gatherMedian` and `radixSelect` (RADIX_BITS = 2), ATen/native/cuda/Sorting.cu and
-SortingRadixSelect.cuh, torch 2.11. Numbers were read off 64 rows of 32,000 elements on one H200 (2026-11-28).
+SortingRadixSelect.cuh, torch 2.11.
 """
 
 from math import ceil
@@ -12,11 +12,6 @@ from ...priced import PricedKernel
 from ..elementwise import contiguous
 
 THREADS, BITS = 1024, 2
-PASS_S = 0.65e-6
-"""Of a pass beside its turns: counts of all warps meet in shared memory [s]. Kind: fitted, the same rows and 2,048 of
-1,024 elements."""
-TURN_CYCLES = 305.0
-"""Of a turn over 1,024 elements beside its load: four votes of each warp. Kind: fitted."""
 WALKED_TO_THE_END = "digits are walked to the last, though a row whose element is found earlier ends"
 
 
@@ -34,7 +29,11 @@ def ranked(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     passes, turns = 8 * source.item_bytes // BITS, ceil(row / threads)
     kept = row * source.item_bytes * min(resident, ceil(rows / gpu.sms)) <= device.l1_bytes
     load_s = gpu.cycles_s(device.l1_latency_cycles if kept else device.l2_latency_cycles)
-    waits = waves * passes * (PASS_S + turns * (gpu.cycles_s(TURN_CYCLES) + load_s))
+    waits = (
+        waves
+        * passes
+        * (gpu.cost("topk.select_pass_s") + turns * (gpu.cycles_s(gpu.cost("topk.select_turn_cycles")) + load_s))
+    )
     note = WALKED_TO_THE_END
     return [
         *kernels,

@@ -12,9 +12,6 @@ from ..elementwise import drawn, iterate
 from ..ordering import topk
 from ..reductions import LARGEST, MEAN, PLACED, SUM, reduced
 
-ASSERTED_LOADS = 7
-"""Latencies of `_assert_async_cuda_kernel`. Kind: fitted, one on one H200 (2026-11-28)."""
-
 
 def multinomial(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Checks of the probabilities, a number for each, their quotients, and the places of the largest."""
@@ -29,12 +26,12 @@ def multinomial(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     kernels = [
         *checked,
         iterate("bitwise_and", (truth, truth), truth, gpu),
-        gpu.kernel("assert_async", (truth,), (), chain=ASSERTED_LOADS),
+        gpu.kernel("assert_async", (truth,), (), chain=gpu.cost("search.assert_loads")),
         *reduced(weights, (sums,), last, gpu, SUM),
         iterate("eq", (sums,), zeros, gpu),
         *reduced(zeros, (truth,), (), gpu, MEAN),
         iterate("bitwise_not", (truth,), truth, gpu),
-        gpu.kernel("assert_async", (truth,), (), chain=ASSERTED_LOADS),
+        gpu.kernel("assert_async", (truth,), (), chain=gpu.cost("search.assert_loads")),
         drawn("exponential", (), (numbers,), gpu),
         iterate("div", (weights, numbers), numbers, gpu),
     ]

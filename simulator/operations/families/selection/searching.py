@@ -10,10 +10,6 @@ from ...gpu import LANES, SERIAL, Gpu
 from ...operation import Operation
 from ...priced import PricedKernel
 
-LOOK_UP_CYCLES = 8.3
-"""Of an SM for a warp's look-up in a table, with what it compares. Kind: fitted, 64 x 32,000 values among 64
-boundaries on one H200 (2026-11-28); `validate/lab/sectors.cu` has at most 8 for tables of up to 16 KiB."""
-
 
 def searched(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """The one kernel of a search."""
@@ -22,6 +18,6 @@ def searched(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     output = operation.outputs[0]
     row = bounds.shape[-1] if bounds.shape else 1
     steps = ceil(log2(max(row, 2))) + 1
-    cycles = LOOK_UP_CYCLES * steps * values.elements / LANES / gpu.sms
+    cycles = gpu.cost("search.look_up_cycles") * steps * values.elements / LANES / gpu.sms
     reads = (values, bounds, *operation.inputs[2:])
     return [gpu.kernel("searchsorted", reads, (output,), latency_s=gpu.cycles_s(cycles), chain=steps, overlap=SERIAL)]

@@ -4,9 +4,7 @@ A kernel takes a whole line of up to 16,384 points into registers and shared mem
 16, its threads exchanging points between passes. Longer lines take two such kernels, each of which walks lines whose
 neighbours lie far apart, eight side by side. Real lines whose length is a power of two go as complex ones of half of
 it, and are split in one more pass, or in a kernel of their own where two take the line; other short ones go as complex
-ones; of odd length, two are the parts of one complex line. Numbers were read off the first shape of
-each transform in `torch_rare_cases.py` (one H200, cuFFT of CUDA 13.0, 2026-11-28): 64 lines of 16,384 points; those
-of odd factors off lines of 1,023, real and complex.
+ones; of odd length, two are the parts of one complex line.
 """
 
 from collections.abc import Sequence
@@ -30,15 +28,6 @@ RADIX_BITS = 4
 """Of a pass: factors of 16 points, as the names of kernels have it (`EPT<16u>`)."""
 SHORTEST_HALVED = 256
 """Of real lines of a power of two that go as half. Kind: measured, names of kernels of 32, 64, 256 points and more."""
-POINT_BITS = 3.9
-"""Instructions of a point for each bit of a power of two: a butterfly of 16 takes 144 additions and 24 products for 64
-point-bits; the rest are twiddles and addresses. Kind: fitted."""
-POINT_FACTOR = 7.8
-"""The same for each of an odd factor, whose points are all multiplied with each other. Kind: fitted."""
-PASS_CYCLES = 500.0
-"""Of a pass beside what its points take: two barriers, the way through shared memory. Kind: fitted."""
-OVERLAP = 3.0
-"""Norm of what CTAs wait for and what memory takes, whose shares of an SM's port are in both. Kind: assumed."""
 THREADS_PER_SM, POINTS_OF_THREAD = 1024, 16
 """That run at a time where a thread holds so many complex points in 64 registers. Kind: assumed."""
 SIDE_BY_SIDE = 8
@@ -67,13 +56,14 @@ class Lines:
         """Over a line."""
         return max(ceil(log2(max(self.points, 2)) / RADIX_BITS), 1) + self.split
 
-    @property
-    def instructions(self) -> float:
+    def instructions(self, gpu: Gpu) -> float:
         """Of a point. Raises: NoPrice: a factor has no kernel of its own."""
         power, odd = _factors(self.points)
         if odd and max(odd) > LARGEST_FACTOR:
             raise NoPrice("of lines with a large prime factor")
-        return POINT_BITS * (power + self.split) + POINT_FACTOR * sum(odd)
+        return gpu.cost("fft.point_bit_instructions") * (power + self.split) + gpu.cost(
+            "fft.point_factor_instructions"
+        ) * sum(odd)
 
 
 def transform(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -170,7 +160,7 @@ def _kernel(
     others that an SM has beside it all does.
     """
     device, points = gpu.device, lines.points * lines.item_bytes
-    issued = lines.instructions
+    issued = lines.instructions(gpu)
     exchanged = 2.0 * (lines.passes - 1) * points / device.smem_bytes_per_cycle
     sent = 2.0 * points / device.sm_fill_bytes_per_cycle
     computed = issued * lines.points / (device.issue_per_cycle * 32)
@@ -178,7 +168,7 @@ def _kernel(
     on_sm = ceil(lines.count / gpu.sms)
     waves = max(lines.count / (held * gpu.sms), 1.0)
     together = min(on_sm, held)
-    cycles = waves * (together * (exchanged + sent + computed) + PASS_CYCLES * lines.passes)
+    cycles = waves * (together * (exchanged + sent + computed) + gpu.cost("fft.pass_cycles") * lines.passes)
     return gpu.kernel(
         f"{name} {lines.count}x{lines.points}",
         reads,
@@ -187,7 +177,7 @@ def _kernel(
         latency_s=gpu.cycles_s(cycles),
         chain=3,
         hbm_fraction=hbm_fraction,
-        overlap=OVERLAP,
+        overlap="fft.overlap_norm",
     )
 
 

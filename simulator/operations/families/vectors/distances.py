@@ -17,9 +17,6 @@ from ..reductions import SUM, reduced
 
 THREADS = 256
 """Of a pair's CTA (`forward_threads`)."""
-PAIR_CYCLES = 2800.0
-"""From its begin to its end: places, the first loads, two rounds of sums. Kind: fitted, 4 x 1,024 x 1,024 pairs of 64
-elements on one H200 (2026-11-28)."""
 
 
 def euclidean(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -56,5 +53,5 @@ def distances(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     resident = min(gpu.device.max_warps_per_sm * 32 // THREADS, gpu.device.max_ctas_per_sm)
     waves = max(output.elements / (resident * gpu.sms), 1.0)
     more = (ceil(width / THREADS) - 1) * gpu.device.l2_latency_cycles
-    waits = waves * gpu.cycles_s(PAIR_CYCLES + max(more, 0.0))
+    waits = waves * gpu.cycles_s(gpu.cost("distance.pair_cycles") + max(more, 0.0))
     return [gpu.kernel("cdist", rows, (output,), ctas=output.elements, latency_s=waits, overlap=SERIAL)]

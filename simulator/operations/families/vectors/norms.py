@@ -7,15 +7,12 @@ from ...gpu import SERIAL, Gpu, scratch
 from ...operation import Operation
 from ...priced import PricedKernel
 from ..elementwise import iterate
-from ..issue_slots import INDEXED
 from ..reductions import MEAN, reduced
 
 VECTOR = 3
 """Elements of a vector of `linalg_cross`, which a thread takes."""
 ROW_THREADS = 512
 """Of a CTA of `weight_norm_fwd_first_dim_kernel` (`block.x`, ATen/native/cuda/WeightNorm.cu, torch 2.11)."""
-ROW_LOADS = 4
-"""Latencies of its row beside its elements: sums, a root, the factor. Kind: assumed."""
 
 
 def renorm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -35,13 +32,13 @@ def weight_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     weights, rows = operation.inputs[0], max(operation.inputs[1].elements, 1)
     turns = prod(weights.shape) / rows / ROW_THREADS
     waves = max(rows * ROW_THREADS / (gpu.device.max_warps_per_sm * 32 * gpu.sms), 1.0)
-    loads = waves * (2 * turns + ROW_LOADS)
+    loads = waves * (2 * turns + gpu.cost("norm.weight_row_loads"))
     return [gpu.kernel("weight_norm", operation.inputs[:2], operation.outputs, ctas=rows, chain=loads, overlap=SERIAL)]
 
 
 def cross(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`linalg_cross`: a vector a thread."""
-    issued = INDEXED * operation.outputs[0].elements / VECTOR
+    issued = gpu.cost("elementwise.indexed_instructions") * operation.outputs[0].elements / VECTOR
     reads, writes = operation.inputs[:2], operation.outputs
     return [gpu.kernel("cross", reads, writes, instructions=issued, chain=2, overlap=SERIAL)]
 

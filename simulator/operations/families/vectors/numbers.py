@@ -6,13 +6,9 @@ from ...gpu import SERIAL, Gpu, scratch
 from ...operation import Operation
 from ...priced import PricedKernel
 from ..elementwise import iterate
-from ..issue_slots import TRANSCENDENTAL
 
 REAL = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 """Type of complex numbers -> of their parts."""
-SLOPES = 139.0
-"""Instructions of `rrelu_with_noise_cuda_kernel` for an element: a random number, and both results one by one. Kind:
-fitted, 64 x 32,000 elements on one H200 (2026-11-28)."""
 POLAR = 2
 """Functions of an element: a sine, a cosine."""
 
@@ -24,7 +20,7 @@ def joined(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 def polar(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """One kernel, without casts."""
-    issued = POLAR * TRANSCENDENTAL * operation.outputs[0].elements
+    issued = POLAR * gpu.cost("elementwise.transcendental_instructions") * operation.outputs[0].elements
     return [gpu.kernel("polar", operation.inputs, operation.outputs, instructions=issued, chain=1)]
 
 
@@ -42,6 +38,6 @@ def leaky_noise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`rrelu_with_noise`: in training a slope is drawn, and kept, for every element."""
     source, output = operation.inputs[0], operation.outputs[0]
     if operation.arguments.get("training"):
-        issued, writes = SLOPES * source.elements, (output, *operation.inputs[1:2])
+        issued, writes = gpu.cost("elementwise.rrelu_instructions") * source.elements, (output, *operation.inputs[1:2])
         return [gpu.kernel("rrelu_with_noise", (source,), writes, instructions=issued, chain=2, overlap=SERIAL)]
     return [iterate("leaky_relu", (source,), output, gpu)]
