@@ -216,3 +216,18 @@ def _note(problem: Attention) -> str:
     if any(problem.extra) and problem.backend != "cudnn":
         return "what a mask and dropout cost was read off cuDNN's kernels"
     return ""
+
+
+def split_heads(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`_transform_bias_rescale_qkv`: Q, K and V of each head from rows of all three, with their bias."""
+    elements = operation.inputs[0].elements
+    reads, writes = operation.inputs, operation.outputs
+    return [
+        gpu.kernel(
+            "transform_bias_rescale_qkv",
+            reads,
+            writes,
+            instructions=gpu.cost("attention.split_heads_instructions") * elements,
+            chain=2,
+        )
+    ]

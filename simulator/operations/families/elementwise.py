@@ -3,15 +3,18 @@
 - all operands of one type and dense in one order: `vectorized_elementwise_kernel`, whose loads go ahead of its work;
 - dense, but cast on the way: `unrolled_elementwise_kernel`;
 - broadcast or strided: `elementwise_kernel`, index arithmetic for every element, one element after the other.
+
+`prelu`, `complex`, `polar`, `angle` and `rrelu_with_noise` stand at the end.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cmp_to_key
 from math import prod
 
 from ..gpu import LANES, OVERLAPPED, SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
-from ..priced import PricedKernel
+from ..priced import NoPrice, PricedKernel
 from .names import DRAWN, FILLED, MATH, MATH_BACKWARD, SERIES_OF
 
 THREADS = 128
@@ -23,6 +26,10 @@ DEAR = (
     (SERIES_OF, "elementwise.series_instructions"),
 )
 """Names of operations, and what they issue an element beyond simple ones."""
+REAL = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+"""Type of complex numbers -> of their parts."""
+POLAR = 2
+"""Functions of an element: a sine, a cosine."""
 
 
 def elementwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -39,12 +46,12 @@ def elementwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if name in ("clone", "to_copy") or (name == "pow" and operation.arguments.get("exponent") == 1.0):
         return [copied(inputs[0], output, gpu)]
     if name in DRAWN:
-        return [drawn(name, (), operation.outputs, gpu)]
+        return [random_fill(name, (), operation.outputs, gpu)]
     more = [operand for operand in operation.outputs[1:] if operand.shape == output.shape]
     return [iterate(name, inputs, output, gpu, more_outputs=more)]
 
 
-def drawn(name: str, inputs: Sequence[Operand], outputs: Sequence[Operand], gpu: Gpu) -> PricedKernel:
+def random_fill(name: str, inputs: Sequence[Operand], outputs: Sequence[Operand], gpu: Gpu) -> PricedKernel:
     """A kernel that draws a random number for every element."""
     return gpu.kernel(
         f"distribution_{name}",
@@ -73,6 +80,12 @@ def contiguous(source: Operand, number: int, gpu: Gpu) -> tuple[list[PricedKerne
         return [], source
     made = scratch(source, number, shape=source.shape)
     return [iterate("copy", (source,), made, gpu)], made
+
+
+def in_order(*operands: Operand) -> None:
+    """Refuse tensors whose channels lie together, or with gaps: other kernels, or copies before these, run there."""
+    if not all(operand.is_contiguous for operand in operands):
+        raise NoPrice("of tensors that are not in the order of their dimensions")
 
 
 def iterate(
@@ -206,3 +219,45 @@ def _broadcast(operand: Operand, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (0,) * missing + tuple(
         stride if size == wide else 0 for (size, stride), wide in zip(known, shape[missing:], strict=True)
     )
+
+
+def prelu(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Elements, or those that are negative times their channel's slope."""
+    return [iterate("prelu", operation.inputs, operation.outputs[0], gpu)]
+
+
+def prelu_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Gradients of elements, and of each one's slope, which a sum adds up afterwards."""
+    issued = gpu.cost("elementwise.prelu_backward_instructions") * operation.outputs[0].elements
+    reads, writes = operation.inputs, operation.outputs
+    return [gpu.kernel("prelu_backward", reads, writes, instructions=issued, chain=4, overlap=OVERLAPPED)]
+
+
+def complex_(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`complex`: real and imaginary parts side by side."""
+    return [iterate("complex", operation.inputs, operation.outputs[0], gpu)]
+
+
+def polar(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """One kernel, without casts."""
+    issued = POLAR * gpu.cost("elementwise.transcendental_instructions") * operation.outputs[0].elements
+    return [gpu.kernel("polar", operation.inputs, operation.outputs, instructions=issued, chain=1)]
+
+
+def angle(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Of complex numbers a complex result, whose real parts are copied; of real ones one kernel."""
+    source, output = operation.inputs[0], operation.outputs[0]
+    if source.dtype not in REAL:
+        return [iterate("atan", (source,), output, gpu)]
+    made = scratch(source, 0)
+    parts = replace(made, dtype=REAL[source.dtype], strides=tuple(2 * stride for stride in made.strides))
+    return [iterate("atan2", (source,), made, gpu), iterate("copy", (parts,), output, gpu)]
+
+
+def rrelu_with_noise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`rrelu_with_noise`: in training a slope is drawn, and kept, for every element."""
+    source, output = operation.inputs[0], operation.outputs[0]
+    if operation.arguments.get("training"):
+        issued, writes = gpu.cost("elementwise.rrelu_instructions") * source.elements, (output, *operation.inputs[1:2])
+        return [gpu.kernel("rrelu_with_noise", (source,), writes, instructions=issued, chain=2, overlap=SERIAL)]
+    return [iterate("leaky_relu", (source,), output, gpu)]

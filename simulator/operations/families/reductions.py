@@ -32,7 +32,7 @@ WALKED = "reduction.walked_norm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Combining:
+class ReduceOp:
     """How two values become one: keys of what it costs (`Gpu.cost`).
 
     Args:
@@ -51,19 +51,22 @@ class Combining:
     setup: str = "reduction.setup_instructions"
 
 
-SUM, MEAN = Combining(step="reduction.sum_loads"), Combining(step="reduction.mean_loads")
-LARGEST = Combining(
+SUM, MEAN = ReduceOp(step="reduction.sum_loads"), ReduceOp(step="reduction.mean_loads")
+
+LARGEST = ReduceOp(
     step="reduction.extreme_loads",
     outer="reduction.extreme_outer_instructions",
     setup="reduction.extreme_setup_instructions",
 )
-PLACED = Combining(
+
+PLACED = ReduceOp(
     step="reduction.place_loads",
     instructions="reduction.place_instructions",
     outer="reduction.place_outer_instructions",
     item_bytes=16,
 )
-SPREAD = Combining(
+
+SPREAD = ReduceOp(
     step="reduction.variance_loads",
     partial="reduction.variance_partial_loads",
     instructions="reduction.variance_instructions",
@@ -74,7 +77,7 @@ SPREAD = Combining(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Division:
+class ReduceConfig:
     """How threads share a reduction.
 
     Args:
@@ -104,10 +107,10 @@ def reduction(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if operation.name in PROMOTED and (source.dtype, outputs[0].dtype) not in KEPT and source.dtype != outputs[0].dtype:
         wide = scratch(source, 0, dtype=outputs[0].dtype)
         kernels = [copied(source, wide, gpu)]
-    return [*kernels, *reduced(wide, outputs, axes, gpu, combining_of(operation.name))]
+    return [*kernels, *reduced(wide, outputs, axes, gpu, reduce_op_of(operation.name))]
 
 
-def combining_of(name: str) -> Combining:
+def reduce_op_of(name: str) -> ReduceOp:
     """How an operation of this name combines values."""
     if name.startswith(("std", "var")):
         return SPREAD
@@ -119,7 +122,7 @@ def combining_of(name: str) -> Combining:
 
 
 def reduced(
-    source: Operand, outputs: tuple[Operand, ...], axes: tuple[int, ...], gpu: Gpu, combining: Combining
+    source: Operand, outputs: tuple[Operand, ...], axes: tuple[int, ...], gpu: Gpu, combining: ReduceOp
 ) -> list[PricedKernel]:
     """The kernels that reduce a tensor along axes, or along all of them where none is given."""
     rank = len(source.shape)
@@ -170,7 +173,7 @@ def reduced(
     return [memset(gpu), kernel] if division.shared else [kernel]
 
 
-def divided(inputs: int, outputs: int, inner: bool, gpu: Gpu) -> Division:
+def divided(inputs: int, outputs: int, inner: bool, gpu: Gpu) -> ReduceConfig:
     """Threads and CTAs of a reduction of `inputs` values to each of `outputs`."""
     most, wide = MAX_THREADS, 1
     first, second = (inputs, outputs) if inner else (outputs, inputs)
@@ -194,7 +197,7 @@ def divided(inputs: int, outputs: int, inner: bool, gpu: Gpu) -> Division:
     target = gpu.sms * (gpu.device.max_warps_per_sm * WARP // (width * height))
     if split and values >= 256 and ctas <= target:
         shared = max(min(ceil(target / ctas), ceil(values / 16)), ceil(values / 256))
-        return Division(
+        return ReduceConfig(
             threads=width * height,
             ctas=ctas * shared,
             values=ceil(values / shared),
@@ -204,7 +207,7 @@ def divided(inputs: int, outputs: int, inner: bool, gpu: Gpu) -> Division:
             partial=ceil(shared / (width * height if inner else height)),
             kept=outputs * shared * (1 if inner else width * wide) if shared > 1 else 0,
         )
-    return Division(threads=width * height, ctas=ctas, values=values, wide=wide, split=split)
+    return ReduceConfig(threads=width * height, ctas=ctas, values=values, wide=wide, split=split)
 
 
 def _walked(source: Operand, output: Operand, axes: tuple[int, ...]) -> tuple[Dimensions, Dimensions]:

@@ -1,9 +1,10 @@
-"""Running sums, products and extremes: `cumsum`, `cumprod`, `logcumsumexp`, `cummax`, `cummin`.
+"""Running sums, products and extremes: `cumsum`, `cumprod`, `logcumsumexp`, `cummax`, `cummin`; histograms.
 
-Source: ATen/native/cuda/ScanUtils.cuh, torch 2.11 to 2.13.
+Source: ATen/native/cuda/ScanUtils.cuh, SummaryOps.cu, torch 2.11 to 2.13.
 Along the innermost dimension threads of a CTA take two values each, and add up what is before them in as many steps as
 the logarithm of how many they are; then comes the next stretch of the row. Along others a thread goes down alone, a
-load after every store. One row by itself is cub's.
+load after every store. One row by itself is cub's. In a histogram a thread takes an element, and adds
+by comparing and swapping until none has come between: threads of a CTA that meet in a bin follow each other.
 """
 
 from math import ceil, prod
@@ -11,15 +12,56 @@ from math import ceil, prod
 from ..gpu import SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
-from .elementwise import contiguous, copied
+from .elementwise import contiguous, copied, iterate
+from .reductions import LARGEST, reduced
 
+COUNTING_THREADS, COUNTING_CTAS_PER_SM = 512, 4
+SMEM_BYTES = 48 << 10
+"""Shared memory of a CTA that asks for no more than any may have (`sharedMemPerBlock`)."""
+EVEN_BINS = "elements are taken to fall into all bins alike"
 THREADS = 512
 WARP = 32
 LEAST_WIDTH, MOST_WIDTH = 4, 9
 """Logarithm of the fewest and most threads that a row has."""
 
 
-def running_sum(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def histogram(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Kernels of `histc` and `bincount`: zeros, and the additions; of `bincount` the ends of its range before."""
+    source, output = operation.inputs[0], operation.outputs[0]
+    kernels = []
+    if operation.name == "bincount":
+        for _ in ("min", "max"):
+            kernels += [*reduced(source, (output,), (), gpu, LARGEST), gpu.kernel("Memcpy DtoH", (), ())]
+    ctas = ceil(source.elements / COUNTING_THREADS)
+    met = min(source.elements, COUNTING_THREADS) / output.elements
+    waves = max(ctas / (COUNTING_CTAS_PER_SM * gpu.sms), 1.0)
+    added = gpu.kernel(
+        "histogram",
+        operation.inputs,
+        (output,),
+        instructions=(
+            gpu.cost(
+                "histogram.counted_wide_instructions" if source.item_bytes == 8 else "histogram.counted_instructions"
+            )
+        )
+        * source.elements,
+        ctas=ctas,
+        chain=2,
+        latency_s=gpu.cycles_s(gpu.cost("histogram.spin_cycles") * met) * waves,
+        overlap=SERIAL,
+        note=EVEN_BINS,
+    )
+    return [*kernels, iterate("fill", (), output, gpu), added]
+
+
+def other_histogram(operation: Operation) -> str:
+    """Which histograms have no price, in words; empty: it has one."""
+    if operation.name == "histc" and operation.arguments.get("min", 0) == operation.arguments.get("max", 0):
+        return "without its range, which the host asks the device for,"
+    return "of more bins than shared memory holds" if operation.outputs[0].bytes + 8 >= SMEM_BYTES else ""
+
+
+def cumsum(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`cumsum` and `cumprod`, of values of the result's type, in the order of their dimensions."""
     source, output = operation.inputs[0], operation.outputs[0]
     kernels: list[PricedKernel] = []
@@ -39,7 +81,7 @@ def running_sum(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*kernels, _down(source, (output,), row, prod(source.shape[axis + 1 :]), gpu)]
 
 
-def running_choice(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def cummax(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`cummax`, `cummin`, which give places too, and `logcumsumexp`: kernels of the same form, with dearer steps."""
     kernels, source = contiguous(operation.inputs[0], 1, gpu)
     rank = len(source.shape)

@@ -1,6 +1,10 @@
-"""Sorts: of rows in a CTA each, of one long row or of some together by cub's radix sort of the whole device.
+"""`sort`, `topk`, `kthvalue`, `median`, `multinomial`.
 
-Source: `sort_stable_out` and ATen/native/cuda/Sort.cpp, Sort.cu, SortStable.cu, torch 2.11 to 2.13.
+Rows are sorted in a CTA each; one long row, or some together, by cub's radix sort of the whole device. `kthvalue` and
+`median`: a CTA of 1,024 threads walks a row once for every two bits of its elements. `multinomial` of one sample, or of
+several without replacement: quotients with exponential numbers, the largest; probabilities are checked before.
+Source: `sort_stable_out` and ATen/native/cuda/Sort.cpp, Sort.cu, SortStable.cu, TensorTopK.cu, Sorting.cu,
+SortingRadixSelect.cuh (RADIX_BITS = 2), ATen/native/Distributions.cpp, torch 2.11 to 2.13.
 """
 
 from dataclasses import dataclass, replace
@@ -9,16 +13,23 @@ from math import ceil, hypot
 from ..gpu import SERIAL, Gpu, memset, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
-from .elementwise import copied, iterate
+from .elementwise import contiguous, copied, iterate, random_fill
+from .reductions import LARGEST, MEAN, PLACED, SUM, WARP, reduced
 
 SMALL_SORT = 4096
 """Longest row that torch sorts in one CTA (`should_use_small_sort`)."""
 MANY_ROWS = 128
 """Longer rows from which on cub sorts segments (`launch_stable_sort_kernel`)."""
-WARP = 32
 ROW_SORTS = {32: (16, 2), 128: (32, 4), 1024: (32, 32), 2048: (64, 32), 4096: (128, 32)}
 """Longest row -> threads of its CTA, and elements of each (`MediumRadixSort`)."""
 RADIX_BITS = 8
+TOPK_ROW = 1024
+"""Most elements of a row that a CTA takes at once, one a thread."""
+MULTI_BLOCK = ((20, 20000), (40, 10000), (80, 8000), (199, 5000), (799, 3000), (4000, 800))
+"""Most rows -> shortest of which a row is shared by CTAs (`should_use_sbtopk`); of more rows LONG_ROW."""
+LONG_ROW = 400
+SELECT_THREADS, SELECT_BITS = 1024, 2
+WALKED_TO_THE_END = "digits are walked to the last, though a row whose element is found earlier ends"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,3 +153,101 @@ def radix_sorted(
         )
         kernels += [memset(gpu), gpu.kernel("radix_sort", (keys,), (keys,), latency_s=waits, scratch_bytes=held)]
     return kernels
+
+
+def topk(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`topk`: a CTA, or several, find a row's largest elements; another one sorts them."""
+    source = operation.inputs[0]
+    row, rows = rows_of(operation)
+    least = next((shortest for most, shortest in MULTI_BLOCK if rows <= most), LONG_ROW)
+    if row >= least:
+        kernels = _shared_rows(operation, gpu)
+    else:
+        waits = (
+            gpu.cost("topk.row_s") * max(row / TOPK_ROW, 1.0)
+            + rows * ceil(row / WARP) * gpu.cost("topk.warp_s") / gpu.sms
+        )
+        kernels = [gpu.kernel("gather_topk", (source,), operation.outputs, latency_s=waits)]
+    if operation.arguments.get("sorted", True):
+        taken = operation.outputs[0].elements // rows
+        kernels.append(sorted_rows(operation.outputs[:2], taken, rows, gpu))
+    return kernels
+
+
+def _shared_rows(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`mbtopk`: eight bits of the elements a pass, counted, summed and compared; then the largest are gathered."""
+    source = operation.inputs[0]
+    kernels = [gpu.kernel("fill", (), ()), memset(gpu), memset(gpu)]
+    for _ in range(source.item_bytes):
+        issued = gpu.cost("topk.digit_instructions") * source.elements
+        kernels += [
+            gpu.kernel("topk_digit_counts", (source,), (), instructions=issued, chain=5, overlap=SERIAL),
+            gpu.kernel("topk_digit_sums", (), (), chain=9),
+            gpu.kernel("topk_within", (), (), chain=12),
+        ]
+    kernels.append(gpu.kernel("topk_kth_counts", (), (), chain=8))
+    for _ in range(2):
+        kernels += [gpu.kernel("scan_init", (), ()), gpu.kernel("scan_by_key", (), (), chain=17)]
+    issued = gpu.cost("topk.gathered_instructions") * source.elements
+    reads, writes = (source,), operation.outputs
+    return [*kernels, gpu.kernel("gather_topk", reads, writes, instructions=issued, chain=8, overlap=SERIAL)]
+
+
+def kthvalue(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`kthvalue` and `median` along a dimension; rows that L1 keeps come from there after the first pass."""
+    source, outputs = operation.inputs[0], operation.outputs
+    axis = int(operation.arguments.get("dim", -1)) if len(outputs) > 1 and source.shape else 0
+    row = source.shape[axis] if len(outputs) > 1 and source.shape else source.elements
+    rows = source.elements // max(row, 1)
+    kernels, source = contiguous(source, 0, gpu)
+    device = gpu.device
+    threads = min(32 * ceil(row / 32), SELECT_THREADS)
+    resident = min(device.max_warps_per_sm * 32 // threads, device.max_ctas_per_sm)
+    waves = max(rows / (resident * gpu.sms), 1.0)
+    passes, turns = 8 * source.item_bytes // SELECT_BITS, ceil(row / threads)
+    kept = row * source.item_bytes * min(resident, ceil(rows / gpu.sms)) <= device.l1_bytes
+    load_s = gpu.cycles_s(device.l1_latency_cycles if kept else device.l2_latency_cycles)
+    waits = (
+        waves
+        * passes
+        * (gpu.cost("topk.select_pass_s") + turns * (gpu.cycles_s(gpu.cost("topk.select_turn_cycles")) + load_s))
+    )
+    note = WALKED_TO_THE_END
+    return [
+        *kernels,
+        gpu.kernel("radix_select", (source,), outputs, latency_s=waits, chain=turns * waves, overlap=SERIAL, note=note),
+    ]
+
+
+def multinomial(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Checks of the probabilities, a number for each, their quotients, and the places of the largest."""
+    weights, output = operation.inputs[0], operation.outputs[0]
+    rows = weights.shape[0] if len(weights.shape) > 1 else 1
+    value, truth = scratch(weights, 0, shape=(1,)), scratch(weights, 1, shape=(1,), dtype="bool")
+    sums, zeros = scratch(weights, 2, shape=(rows,)), scratch(weights, 3, shape=(rows,), dtype="bool")
+    numbers, last = scratch(weights, 4), (len(weights.shape) - 1,)
+    checked: list[PricedKernel] = []
+    for _ in ("least", "largest"):
+        checked += [*reduced(weights, (value,), (), gpu, LARGEST), iterate("ge", (value,), truth, gpu)]
+    kernels = [
+        *checked,
+        iterate("bitwise_and", (truth, truth), truth, gpu),
+        gpu.kernel("assert_async", (truth,), (), chain=gpu.cost("search.assert_loads")),
+        *reduced(weights, (sums,), last, gpu, SUM),
+        iterate("eq", (sums,), zeros, gpu),
+        *reduced(zeros, (truth,), (), gpu, MEAN),
+        iterate("bitwise_not", (truth,), truth, gpu),
+        gpu.kernel("assert_async", (truth,), (), chain=gpu.cost("search.assert_loads")),
+        random_fill("exponential", (), (numbers,), gpu),
+        iterate("div", (weights, numbers), numbers, gpu),
+    ]
+    if output.shape[-1] == 1:
+        return [*kernels, *reduced(numbers, (output,), last, gpu, PLACED)]
+    values = scratch(weights, 5, shape=output.shape)
+    return [*kernels, *topk(replace(operation, name="topk", inputs=(numbers,), outputs=(values, output)), gpu)]
+
+
+def other_draws(operation: Operation) -> str:
+    """Which draws have no price, in words; empty: they have one."""
+    several = operation.outputs[0].shape[-1] > 1
+    return "of several samples with replacement" if several and operation.arguments.get("replacement") else ""

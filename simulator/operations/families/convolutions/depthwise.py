@@ -18,6 +18,10 @@ UNROLLED = (1, 3, 5)
 """Sides of square windows that have kernels of their own."""
 GRADIENT_THREADS = 256
 GRADIENT_CTAS_PER_SM = 8
+LOOPED = 4
+"""Places that one of the two loops over a row takes; rows of whole ones, or of fewer, go through one loop alone."""
+VECTOR = 4
+"""Channels that these kernels take at a time: 96 to 768 and 240 have them, three have others. Kind: measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +35,6 @@ class Counted:
     def of(self, window: tuple[int, ...]) -> float:
         """Of a window of rows and places in a row."""
         return self.first + self.row * prod(window[:-1]) + self.place * prod(window)
-
-
-LOOPED = 4
-"""Places that one of the two loops over a row takes; rows of whole ones, or of fewer, go through one loop alone."""
-VECTOR = 4
-"""Channels that these kernels take at a time: 96 to 768 and 240 have them, three have others. Kind: measured."""
 
 
 def is_depthwise(operation: Operation) -> bool:

@@ -3,25 +3,35 @@
 In NCHW cuDNN makes the product of each group by itself, with copies of its own in the other layout. In NHWC one kernel
 makes all of them, but its steps are whole: where channels of groups are no multiples of them, all groups are copied
 apart, filled up with zeros, and what they made is copied together again.
+
+Gradients of weights in TF32 stand at the end. Both operands are summed over pixels, but their channels lie together;
+`wgmma` takes such operands in 16 bits alone. Kernels (`sm90_xmma_wgrad_indexed_..._tf32f32`) turn them on the way,
+which takes longer than to multiply.
 """
 
 from dataclasses import replace
-from math import prod
+from math import ceil, prod
 
 from ...gpu import SERIAL, Gpu, memset, scratch
 from ...operation import Operand
 from ...priced import PricedKernel
 from .implicit_product import (
+    APART_PARTS,
     HALF_BYTES,
     NARROW,
     STEP_BYTES,
     Implicit,
+    Run,
     at_fraction,
     by_tiles,
     copies_bytes,
     made,
     with_copies,
 )
+
+TURNED_TALL, TURNED_STEP = 128, 32
+"""Channels of the result of a tile, and pixels that it takes at a time; along channels of a tap as many, or half of
+them where there are no more. Kind: names of kernels."""
 
 
 def runs_apart(product: Implicit, operand: Operand, *, together: bool) -> bool:
@@ -110,3 +120,20 @@ def _transformed(source: Operand, target: Operand, gpu: Gpu, start_s: float = 0.
     return gpu.kernel(
         "tensorTransformGeneric", (source,), (target,), instructions=issued, start_s=start_s, overlap=SERIAL
     )
+
+
+def of_turned_weights(product: Implicit, channels: int, gpu: Gpu) -> Run:
+    """The gradient of the weights in TF32. Args: channels: of a tap."""
+    wide = TURNED_TALL if channels > TURNED_TALL // 2 else TURNED_TALL // 2
+    ctas = product.groups * ceil(product.rows / TURNED_TALL) * ceil(channels / wide) * (product.columns // channels)
+    parts = max(gpu.sms // ctas, 1)
+    steps = ceil(product.channels / parts / TURNED_STEP)
+    step_s = gpu.cycles_s((TURNED_TALL + wide) * TURNED_STEP / gpu.cost("convolution.turned_per_cycle"))
+    time_s = max(ctas * parts / gpu.sms, 1.0) * (
+        steps * step_s + gpu.cost("convolution.tile_s") + gpu.cost("convolution.element_s") * TURNED_TALL * wide
+    )
+    if parts == 1:
+        return Run(time_s=time_s)
+    if parts < APART_PARTS:
+        return Run(time_s=time_s, more_s=gpu.cost("convolution.summed_s"), before="init_device_workspace")
+    return Run(time_s=time_s, before="init_device_workspace", summed_s=gpu.cost("convolution.summed_apart_s"))

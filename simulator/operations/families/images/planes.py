@@ -11,7 +11,7 @@ from math import ceil, prod
 
 from ...gpu import LANES, SERIAL, Gpu
 from ...operation import Operand
-from ...priced import NoPrice, PricedKernel
+from ...priced import PricedKernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +70,6 @@ def added_s(sectors: float, gpu: Gpu) -> float:
 def planes_of(operand: Operand, dims: int) -> tuple[int, tuple[int, ...]]:
     """How many planes of `dims` dimensions a tensor holds, and their sizes."""
     return prod(operand.shape[: len(operand.shape) - dims]), operand.shape[len(operand.shape) - dims :]
-
-
-def in_order(*operands: Operand) -> None:
-    """Refuse tensors whose channels lie together, or with gaps: other kernels, or copies before these, run there."""
-    if not all(operand.is_contiguous for operand in operands):
-        raise NoPrice("of tensors that are not in the order of their dimensions")
 
 
 def is_narrow(operand: Operand) -> bool:

@@ -55,16 +55,12 @@ LEAST_K, UNALIGNED_LEAST_K = 1024, 500
 """Of a piece of K; of one of old kernels. Kind: fitted, 64 x 768 x 3072 and 32 x 1024 x 4096, and 1024 x 1024 x 1001,
 on one H100."""
 RATES = {"bfloat16": "fp16", "float16": "fp16", "tf32": "tf32", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
-
-
 COMPLEX, COMPLEX_PRODUCTS = "complex64", 4
 """Numbers whose product is four of float32, without tensor cores."""
 MULTIPLIED = frozenset(RATES) | {"float32", COMPLEX}
 """Types of operands whose products have a price."""
-
 ADDED_TO = frozenset({"addmm", "_addmm_activation", "baddbmm", "addmv"})
 """Products whose first operand is added; an activation is done in the same kernel (`CUBLASLT_EPILOGUE_GELU_BIAS`)."""
-
 COPYING = frozenset({"mm", "addmm", "bmm", "baddbmm"})
 """Products that copy operands whose rows and columns both lie scattered (`is_multiplied`)."""
 

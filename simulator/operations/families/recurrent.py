@@ -11,11 +11,11 @@ ATen/native/cudnn/RNN.cpp, torch 2.11.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...gpu import SERIAL, Gpu, part, scratch
-from ...operation import Operand, Operation
-from ...priced import PricedKernel
-from ..elementwise import copied, drawn, iterate
-from ..products.matmul import Product, multiplied
+from ..gpu import SERIAL, Gpu, part, scratch
+from ..operation import Operand, Operation
+from ..priced import PricedKernel
+from .elementwise import copied, iterate, random_fill
+from .products.matmul import Product, multiplied
 
 GATES = {0: 1, 1: 1, 2: 4, 3: 3}
 """cuDNN's mode (ReLU, tanh, LSTM, GRU) -> products of a unit in a step."""
@@ -27,6 +27,14 @@ products each, one of them smaller."""
 SHORT_STATE = 128
 """Units of float32 up to which one kernel keeps a layer's state over all steps. Kind: measured, 128 and not 256."""
 FOLLOWING = "layers and directions are priced one after the other; cuDNN may run them beside each other"
+
+
+def recurrent_cell(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`_thnn_fused_gru_cell`, `_thnn_fused_lstm_cell`: gates of both products and their biases, an element a thread."""
+    issued = gpu.cost("recurrent.cell_instructions") * operation.outputs[0].elements
+    reads, writes = operation.inputs, operation.outputs
+    note = "instructions of a recurrent cell are assumed"
+    return [gpu.kernel("recurrent_cell", reads, writes, instructions=issued, chain=4, overlap=SERIAL, note=note)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +59,7 @@ class Layers:
             yield first, second, first.shape[1]
 
 
-def recurrent_layers(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def cudnn_rnn(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Kernels of whole layers, and torch's copies before: inputs with steps first, weights that lie apart."""
     layers = _layers(operation)
     kernels: list[PricedKernel] = []
@@ -64,7 +72,7 @@ def recurrent_layers(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     chunk = CHUNK_STEPS if layers.layers > 1 else layers.steps
     for number, (inputs, states, width) in enumerate(layers.passes()):
         if number and float(operation.arguments.get("dropout", 0.0)) and operation.arguments.get("train"):
-            kernels.append(drawn("dropout", (read,), (read,), gpu))
+            kernels.append(random_fill("dropout", (read,), (read,), gpu))
         gates = scratch(output, 1, shape=(layers.steps * layers.rows, inputs.shape[0]))
         short = layers.source.dtype == "float32" and layers.units <= SHORT_STATE and layers.layers == 1
         for steps in _chunks(layers.steps, chunk):
@@ -79,7 +87,7 @@ def recurrent_layers(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [replace(kernel, note=kernel.note or note) for kernel in kernels]
 
 
-def other_layers(operation: Operation) -> str:
+def other_rnn(operation: Operation) -> str:
     """Which layers have no price, in words; empty: they have one."""
     source = operation.inputs[0]
     if source.dtype not in ("bfloat16", "float32"):

@@ -15,7 +15,7 @@ from ..elementwise import copied
 from ..products.matmul import ALIGNMENT_BYTES, Product, multiplied
 from ..reductions import SUM, reduced
 from .depthwise import added, depthwise, depthwise_backward, is_channels_last, is_depthwise
-from .grouped import filled_up, group_by_group, grouped_bytes, is_filled_up, runs_apart
+from .grouped import filled_up, group_by_group, grouped_bytes, is_filled_up, of_turned_weights, runs_apart
 from .implicit_product import (
     CHANNELS,
     Implicit,
@@ -32,7 +32,6 @@ from .implicit_product import (
     with_copies,
     with_padded_filters,
 )
-from .turned_weights import of_turned_weights
 
 LARGE_WINDOW = 16
 """Taps from which fewer than eight channels are left to an old kernel: 4 are not, 49 and 256 are. Kind: measured, 64

@@ -1,15 +1,16 @@
-"""Kernels that walk rows of scores: softmax and the loss, forward and backward.
+"""Softmax and log-softmax, forward and backward, and `logsumexp`.
 
 A CTA takes a row (of a short one a warp, at the pace of HBM): it loads it, agrees on sums, and writes it, so many rows
 at a time as fit the SMs.
 """
 
-from math import ceil, log2, prod
+from math import ceil, prod
 
-from ..gpu import SERIAL, Gpu, part, scratch
+from ..gpu import SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import contiguous, iterate
+from .reductions import LARGEST, SUM, reduced
 
 CTAS_PER_SM = 2
 """Of `cunn_SoftMaxForward`: 1,024 threads each."""
@@ -26,11 +27,6 @@ else the CTA's threads share it."""
 CTA_THREADS = 1024
 WALKS = 3
 """Of softmax over an outer dimension: its largest value, its sum, its results."""
-LOSS_THREADS, LOSS_TURNS = (32, 1024), 16
-"""Least and most threads of the one CTA of `nll_loss`, and rows of each until there are that many (`nll_loss_threads`,
-ATen/native/cuda/Loss.cu, torch 2.0 to 2.14)."""
-PAGE_BYTES = 2 << 20
-"""Behind a translation. Kind: documented, pages of cudaMalloc."""
 
 
 def softmax(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -123,42 +119,34 @@ def _walk_outer(
     return gpu.kernel(*(name, reads, writes), instructions=issued, chain=missed, latency_s=waits, overlap=SERIAL)
 
 
-def nll_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`nll_loss_forward`: a thread loads a row's target and then its value, row after row; all add up.
-
-    A turn of the CTA takes these latencies, and a cycle for each sector, or the translations that its rows wait for.
-    """
-    scores, targets = operation.inputs[:2]
-    rows, turns, threads = _loss_turns(scores, operation)
-    taken = part(scores, min(rows * gpu.device.sector_bytes, scores.bytes))
-    missed = float(gpu.cache.readable_bytes(scores.storage) < taken.bytes)
-    translated_s = gpu.cost("kernel.first_miss_s") if missed and threads * scores.bytes / rows > PAGE_BYTES else 0.0
-    turn_s = (
-        gpu.chain_s(2, missed) - missed * gpu.cost("kernel.first_miss_s") + max(translated_s, gpu.cycles_s(threads))
-    )
-    waits = turns * turn_s + gpu.chain_s(gpu.cost("loss.nll_sum_loads"), 0.0)
-    return [gpu.kernel("nll_loss_forward", (taken, targets), operation.outputs, latency_s=waits, overlap=SERIAL)]
-
-
-def nll_loss_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """Its gradient: zeros, and a value in each row, whose target is loaded; for no store anybody waits."""
-    output, targets = operation.outputs[0], operation.inputs[2]
-    _, turns, threads = _loss_turns(output, operation)
-    waits = gpu.chain_s(1 + turns, 1.0) + turns * gpu.cycles_s(threads)
-    picked = gpu.kernel("nll_loss_backward", (targets,), (), latency_s=waits)
-    return [iterate("fill", (), output, gpu), picked]
-
-
-def _loss_turns(scores: Operand, operation: Operation) -> tuple[int, int, int]:
-    """Rows of a loss, turns of its CTA, and its threads; losses that nothing adds up have a thread for each row."""
-    rows = scores.shape[0] if len(scores.shape) > 1 else 1
-    if operation.arguments.get("reduction") == 0:
-        return rows, 1, min(rows, LOSS_THREADS[1])
-    least, most = LOSS_THREADS
-    threads = min(max(1 << round(log2(max(rows // LOSS_TURNS, 1))), least), most)
-    return rows, ceil(rows / threads), threads
-
-
 def _rows(source: Operand, axis: int) -> tuple[int, int]:
     row = source.shape[axis] if source.shape else 1
     return source.elements // max(row, 1), row
+
+
+def logsumexp(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`logsumexp`: largest elements (infinite ones as 0), exponentials of differences, their sums, logarithms."""
+    source, output = operation.inputs[0], operation.outputs[0]
+    given = operation.arguments.get("dim", ())
+    axes = tuple(given) if isinstance(given, list | tuple) else (given,)
+    largest, infinite, powers = scratch(output, 0), scratch(output, 1, dtype="bool"), scratch(source, 2)
+    kept = _kept(source, largest, axes)
+    return [
+        *reduced(source, (largest,), axes, gpu, LARGEST),
+        iterate("abs", (largest,), scratch(output, 3), gpu),
+        iterate("eq", (scratch(output, 3),), infinite, gpu),
+        iterate("masked_fill", (largest, infinite), largest, gpu),
+        iterate("sub", (source, kept), powers, gpu),
+        iterate("exp", (powers,), powers, gpu),
+        *reduced(powers, (output,), axes, gpu, SUM),
+        iterate("log", (output,), output, gpu),
+        iterate("add", (output, largest), output, gpu),
+    ]
+
+
+def _kept(source: Operand, reduced_to: Operand, axes: tuple[int, ...]) -> Operand:
+    """What a reduction gives, with sizes of 1 along its axes."""
+    rank = len(source.shape)
+    gone = {axis % rank for axis in axes} if axes else set(range(rank))
+    shape = tuple(1 if axis in gone else size for axis, size in enumerate(source.shape))
+    return scratch(reduced_to, 0, shape=shape)

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, isqrt, log2
 
-from ...gpu import SERIAL, Gpu, scratch
-from ...operation import Operand, Operation
-from ...priced import NoPrice, PricedKernel
-from ..elementwise import copied, iterate
-from ..vectors.numbers import REAL
+from ..gpu import SERIAL, Gpu, scratch
+from ..operation import Operand, Operation
+from ..priced import NoPrice, PricedKernel
+from .elementwise import REAL, copied, iterate
 
 LONGEST = 1 << 14
 """Points of a line that one kernel takes; LONGEST_OF_TWO: that two take, of up to 2,048 each. Kind: measured, names of
@@ -66,7 +65,7 @@ class Lines:
         ) * sum(odd)
 
 
-def transform(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def fft(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`_fft_r2c`, `_fft_c2r`, `_fft_c2c`: copies before, kernels of each dimension, a product with the scale."""
     source, output = operation.inputs[0], operation.outputs[0]
     rank = len(source.shape)

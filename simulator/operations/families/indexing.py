@@ -1,9 +1,13 @@
-"""Operations that move elements: gathered, scattered, triangles of them."""
+"""Operations at places of an index: `embedding`, `index`, `gather`, `index_put`, `index_add`, `scatter`.
 
-from dataclasses import replace
-from math import ceil, exp, prod
+`searchsorted` and `bucketize` find places: a thread halves a row of boundaries until it has its value's; lanes of a
+warp look different boundaries up, which L1 gives word by word. Source: `searchsorted_cuda_kernel`,
+ATen/native/cuda/Bucketization.cu, torch 2.11.
+"""
 
-from ..gpu import SERIAL, Gpu, memset, part, scratch
+from math import ceil, exp, log2, prod
+
+from ..gpu import LANES, SERIAL, Gpu, memset, part, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import copied, iterate
@@ -20,22 +24,6 @@ of `index_elementwise_kernel<128, 4>`."""
 INDEXED_ELEMENTS = 4
 SLICES = 4
 """Indices of a CTA that adds slices of up to a warp's width (`indices_per_block`)."""
-
-
-def triangle(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`tril` and `triu`."""
-    output = operation.outputs[0]
-    issued = gpu.cost("elementwise.triangle_instructions") * output.elements
-    return [gpu.kernel("triu_tril", operation.inputs, (output,), instructions=issued, overlap=SERIAL)]
-
-
-def inserted(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`slice_scatter`, `select_scatter`: a copy of all, and one of what takes the place of a part."""
-    source, pieces, output = *operation.inputs[:2], operation.outputs[0]
-    kept = [stride for axis, stride in enumerate(output.strides) if axis != int(operation.arguments.get("dim", 0))]
-    strides = output.strides if len(pieces.shape) == len(output.shape) else tuple(kept)
-    place = replace(output, shape=pieces.shape, strides=strides)
-    return [copied(source, output, gpu), copied(pieces, place, gpu)]
 
 
 def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -216,67 +204,13 @@ def embedding_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def placed(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`constant_pad_nd`, gradients of slices: an output is filled, and a part of it copied to."""
-    source, output = operation.inputs[0], operation.outputs[0]
-    strides, axis = list(output.strides), operation.arguments.get("dim", 0)
-    if len(strides) > len(source.shape):
-        del strides[axis]
-    elif strides:
-        strides[axis] *= int(operation.arguments.get("step", 1))
-    pad = operation.arguments.get("pad", ())
-    cut = [min(before, 0) + min(after, 0) for before, after in zip(pad[::2], pad[1::2], strict=True)]
-    cut = [0] * (len(source.shape) - len(cut)) + cut[::-1]
-    shape = tuple(size + less for size, less in zip(source.shape, cut, strict=True))
-    target = replace(output, shape=shape, strides=tuple(strides))
-    return [iterate("fill", (), output, gpu), copied(replace(source, shape=shape), target, gpu)]
-
-
-def split_heads(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`_transform_bias_rescale_qkv`: Q, K and V of each head from rows of all three, with their bias."""
-    elements = operation.inputs[0].elements
-    reads, writes = operation.inputs, operation.outputs
-    return [
-        gpu.kernel(
-            "transform_bias_rescale_qkv",
-            reads,
-            writes,
-            instructions=gpu.cost("attention.split_heads_instructions") * elements,
-            chain=2,
-        )
-    ]
-
-
-def spread(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`repeat`, `flip`, `glu`, up-sampling: every element of the output is looked up by index arithmetic.
-
-    `roll` is a kernel of its own for each dimension.
-    """
+def searchsorted(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """The one kernel of a search."""
+    first, second = operation.inputs[:2]
+    values, bounds = (first, second) if operation.name == "bucketize" else (second, first)
     output = operation.outputs[0]
-    if operation.name == "roll":
-        dims = operation.arguments.get("dims") or (0,)
-        issued = gpu.cost("elementwise.roll_instructions") * output.elements
-        return [gpu.kernel("roll", operation.inputs[:1], (output,), instructions=issued, overlap=SERIAL) for _ in dims]
-    return [_strided(operation.inputs[:1], output, output.elements, gpu)]
-
-
-def gathered_back(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    """`upsample_nearest2d_backward`: an element of the input's gradient adds up those that it was spread to."""
-    gradient, output = operation.inputs[0], operation.outputs[0]
-    issued = (
-        gpu.cost("elementwise.indexed_instructions") * output.elements
-        + gpu.cost("image.nhwc_spread_instructions") * gradient.elements
-    )
-    window = gradient.elements / max(output.elements, 1)
-    return [gpu.kernel("upsample_backward", (gradient,), (output,), instructions=issued, chain=window, overlap=SERIAL)]
-
-
-def _strided(reads: tuple[Operand, ...], output: Operand, elements: int, gpu: Gpu) -> PricedKernel:
-    return gpu.kernel(
-        "elementwise",
-        reads,
-        (output,),
-        instructions=gpu.cost("elementwise.indexed_instructions") * elements,
-        chain=8,
-        overlap=SERIAL,
-    )
+    row = bounds.shape[-1] if bounds.shape else 1
+    steps = ceil(log2(max(row, 2))) + 1
+    cycles = gpu.cost("search.look_up_cycles") * steps * values.elements / LANES / gpu.sms
+    reads = (values, bounds, *operation.inputs[2:])
+    return [gpu.kernel("searchsorted", reads, (output,), latency_s=gpu.cycles_s(cycles), chain=steps, overlap=SERIAL)]
