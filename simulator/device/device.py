@@ -4,6 +4,7 @@ Device files are TOML, one line a number: `l2_bytes = { value = 62914560, kind =
 `load_device("h200")` reads the folder `catalogue/`, `load_device("path/to/file.toml")` any other file;
 names may be short and in any case: `H100` is `h100-sxm`, `RTX 4090` is `rtx-4090`.
 What belongs to the architecture stands in `sm/` (`sm_numbers`); a table `[sm]` replaces single numbers of it.
+What kernels of torch and its libraries cost there stands in `torch_kernels/` (`torch_kernels`), likewise.
 A what-if is `dataclasses.replace(device, l2_bytes=...)` or `--set l2_bytes=...` (`what_if`).
 """
 
@@ -20,6 +21,7 @@ from ..dtypes import DTYPES
 from ..names import unknown
 from .numbers import Provenance, check_keys, check_number, number, numbers_of, plain, read_entry
 from .sm_numbers import SM_TABLE, SmNumbers, sm_of
+from .torch_kernels import TORCH_TABLE, TorchKernels, kernels_of
 
 ALIASES = {
     "h100": "h100-sxm",
@@ -169,6 +171,8 @@ class Device:
 
     sm: SmNumbers
     """What belongs to its architecture more than to the product: `device/sm/`, and the table [sm] of its file."""
+    torch_kernels: TorchKernels
+    """What kernels of torch and its libraries cost there: `device/torch_kernels/`, and tables of its file."""
     provenance: dict[str, Provenance] = field(default_factory=dict, compare=False, repr=False)
 
     def __repr__(self) -> str:
@@ -179,6 +183,7 @@ class Device:
         for name in TEXTS:
             instance(name, getattr(self, name), str, "'9.0'" if name == "compute_capability" else "'H200'")
         instance("sm", self.sm, SmNumbers, "load_device('h200').sm")
+        instance("torch_kernels", self.torch_kernels, TorchKernels, "load_device('h200').torch_kernels")
         for item in number_fields():
             check_number(item, getattr(self, item.name))
         for small, large in _ORDERED:
@@ -326,7 +331,8 @@ def parse_device(text: str, file: str) -> Device:
 
 def _device_of(table: dict[str, Any]) -> Device:
     known = {item.name: item for item in number_fields()}
-    check_keys({key: entry for key, entry in table.items() if key not in TEXTS}, {**known, SM_TABLE: None}, DEVICE_KEYS)
+    allowed = {**known, **dict.fromkeys((SM_TABLE, TORCH_TABLE))}
+    check_keys({key: entry for key, entry in table.items() if key not in TEXTS}, allowed, DEVICE_KEYS)
     values: dict[str, object] = {}
     for key, required in TEXTS.items():
         if not isinstance(table.get(key, None if required else ""), str):
@@ -340,4 +346,4 @@ def _device_of(table: dict[str, Any]) -> Device:
             raise ValueError(f"key {key!r} is missing ({item.metadata['doc']})")
         values[key], provenance[key] = read_entry(key, table[key])
     sm = sm_of(table["compute_capability"], table.get(SM_TABLE, {}))
-    return Device(**values, sm=sm, provenance=provenance)  # type: ignore[arg-type]
+    return Device(**values, sm=sm, torch_kernels=kernels_of(table), provenance=provenance)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """A number of a GPU in a TOML file: `key = { value = ..., kind = "...", source = "..." }`, its range and its origin."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from numbers import Real
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from ..arguments import shown
 from ..names import unknown
 
-KINDS = ("datasheet", "measured", "fitted", "assumed")
+KINDS = ("datasheet", "measured", "counted", "fitted", "assumed")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that would give orders to a terminal; lines and tabs are text."""
 
@@ -19,7 +19,7 @@ class Provenance:
     """Where a number is from.
 
     Args:
-        kind: datasheet, measured, fitted or assumed; or set, by a what-if.
+        kind: datasheet, measured, counted (in machine code), fitted or assumed; or set, by a what-if.
         source: page, paper or measurement.
     """
 
@@ -51,15 +51,16 @@ def check_number(item: Field[Any], value: object) -> None:
     """Refuse what no GPU can have. Raises: ValueError: the text names field, value and range."""
     count = item.metadata["count"]
     if not count:
-        _check(item.name, item, value)
+        check_value(item.name, item, value)
     elif not isinstance(value, tuple) or len(value) != count:
         raise ValueError(f"{item.name} = {value!r}: must be a list of {count} numbers")
     else:
         for place, single in enumerate(value):
-            _check(f"{item.name}[{place}]", item, single)
+            check_value(f"{item.name}[{place}]", item, single)
 
 
-def _check(name: str, item: Field[Any], value: object) -> None:
+def check_value(name: str, item: Field[Any], value: object) -> None:
+    """The same of a single value. Args: name: for the text; item: whose range counts."""
     low, high = item.metadata["low"], item.metadata["high"]
     if isinstance(value, bool) or not isinstance(value, Real) or not low <= value <= high:
         raise ValueError(f"{name} = {shown(value)}: must be a number from {low:g} to {high:g}")
@@ -67,9 +68,9 @@ def _check(name: str, item: Field[Any], value: object) -> None:
         raise ValueError(f"{name} = {value!r}: must be a whole number from {low:g} to {high:g}")
 
 
-def read_entry(key: str, entry: object) -> tuple[Any, Provenance]:
-    """Value and origin of one line of a file. Raises: ValueError: it has another form."""
-    if not isinstance(entry, dict) or set(entry) != {"value", "kind", "source"}:
+def read_entry(key: str, entry: object, more: Sequence[str] = ()) -> tuple[Any, Provenance]:
+    """Value and origin of one line of a file. Args: more: other keys it may have. Raises: ValueError: it has others."""
+    if not isinstance(entry, dict) or set(entry).difference(more) != {"value", "kind", "source"}:
         raise ValueError(f"{key}: must be {{ value = ..., kind = ..., source = ... }}")
     if entry["kind"] not in KINDS:
         raise ValueError(f"{key}: kind = {entry['kind']!r}: must be one of {', '.join(KINDS)}")

@@ -257,15 +257,17 @@ def sm_of(compute_capability: str, table: Mapping[str, Any]) -> SmNumbers:
         raise ValueError(f"[{SM_TABLE}] {error}") from None
 
 
+def carried_over(origin: Provenance, name: str) -> Provenance:
+    """Where a number is from that an architecture has of another. Args: name: of the other."""
+    if origin.source.startswith(CARRIED_OVER):
+        return origin
+    return Provenance("assumed", f"{CARRIED_OVER}{name} ({origin.kind}: {origin.source})")
+
+
 def _base(name: object) -> SmNumbers:
     """Numbers of another architecture, which say so."""
     sm = load_sm(name if isinstance(name, str) else repr(name))
-    carried = {
-        key: origin
-        if origin.source.startswith(CARRIED_OVER)
-        else Provenance("assumed", f"{CARRIED_OVER}{name} ({origin.kind}: {origin.source})")
-        for key, origin in sm.provenance.items()
-    }
+    carried = {key: carried_over(origin, str(name)) for key, origin in sm.provenance.items()}
     return SmNumbers(**{key: getattr(sm, key) for key in sm_fields()}, provenance=carried)
 
 

@@ -8,13 +8,16 @@ from ..names import unknown
 from .device import DEVICE_KEYS, Device, number_fields
 from .numbers import Provenance
 from .sm_numbers import SM_TABLE, sm_fields
+from .torch_kernels import kernel_field
 
 SET = Provenance("set", "--set")
 """Origin of a number that a what-if has replaced."""
 
 
 def with_number(device: Device, key: str, value: float, origin: Provenance) -> Device:
-    """A device with one number replaced, its own or its SM's. Raises: ValueError: no GPU can have it."""
+    """A device with one number replaced: its own, its SM's or its kernels'. Raises: ValueError: no GPU can have it."""
+    if "." in key:
+        return replace(device, torch_kernels=device.torch_kernels.with_number(key, value, origin))
     changed: dict[str, Any] = {key: value}
     if key in sm_fields():
         return replace(device, sm=replace(device.sm, provenance=device.sm.provenance | {key: origin}, **changed))
@@ -37,6 +40,8 @@ def override(device: Device, settings: list[str]) -> Device:
             raise ValueError(
                 f"--set {setting!r}: must be key=value, such as l2_bytes=30MiB; {DEVICE_KEYS} lists all keys"
             )
+        if "." in key:
+            known |= {name: kernel_field(name) for name in device.torch_kernels.numbers()}
         if key not in known:
             raise ValueError(f"--set {setting!r}: key {unknown(key, known, DEVICE_KEYS)}")
         if known[key].metadata["count"]:

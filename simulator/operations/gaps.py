@@ -4,18 +4,14 @@ The host enqueues one operation after the other, and may run ahead; the GPU take
 one before has ended. In a CUDA graph nothing is enqueued any more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
+
+from ..device.device import Device
 
 Queue = Literal["stream", "graph"]
 QUEUES: tuple[Queue, ...] = ("stream", "graph")
-HOST_S: Mapping[str, float] = MappingProxyType({"eager": 11e-6, "compiled": 19e-6, "max-autotune": 19e-6})
-"""What the host takes for an operation that launches, by mode: Python, dispatcher and launch; or the wrapper of
-torch.compile and launch [s]. Kind: measured, a virtual machine's Xeon beside an H100, torch 2.11 (validate/lab/
-torch_hosts.py): the median of eight operations, a function of 48 kernels; a module's call and the call of a compiled
-function (55 us) come on top, and other hosts take half or twice as long."""
 LAUNCH_BOUND = 0.1
 """Share of a step in which the GPU waits for the host, above which the step is bound by launches."""
 
@@ -45,6 +41,11 @@ class Queued:
     def launch_bound(self) -> bool:
         """Whether the GPU waits for the host in more than `LAUNCH_BOUND` of the step."""
         return self.host_wait_s > LAUNCH_BOUND * self.end_s
+
+
+def host_s(mode: str, device: Device) -> float:
+    """What the host takes for an operation that launches [s]. Args: mode: of the step, e.g. `eager`."""
+    return device.torch_kernels["host.eager_s" if mode == "eager" else "host.compiled_s"].value
 
 
 def queued(operations_s: Sequence[Sequence[float]], *, host_s: float, gap_s: float, ahead_s: float = 0.0) -> Queued:

@@ -15,20 +15,8 @@ from .operation import Operand
 from .priced import PricedKernel, Source
 from .storage_cache import StorageCache
 
-EMPTY_S = 0.93e-6
-"""A kernel with nothing to do, as the profiler sees it [s]. Kind: measured, one H100 and one H200: 0.93 to 0.96 us."""
-MEMSET_S = 0.8e-6
-"""A small memset [s]. Kind: measured, the same: 0.7 to 1.2 us."""
-TURN_FRACTION = 0.955
-"""Of the bandwidth that is left where reads and writes take turns. Kind: fitted, vectorised additions and products of
-268 MB a tensor on one H100 and one H200, which it meets by 3 %; `hbm_mixed_fraction` speaks of Triton's kernels."""
-OVERLAPPED = 6.0
-"""Norm of kernels that load ahead of what they compute. Kind: fitted, GELU of 268 MB on one H100 and one H200."""
-SERIAL = 2.0
-"""Norm of kernels whose threads take an element after the other. Kind: fitted, `elementwise_kernel` on the same."""
-FIRST_MISS_S = 0.4e-6
-"""Until the first load from HBM comes, beyond its latency: translations [s]. Kind: fitted, elementwise kernels of
-65,536 elements on one H100, in L2 and not: 0.4 to 0.6 us apart."""
+OVERLAPPED, SERIAL = "kernel.overlapped_norm", "kernel.serial_norm"
+"""Norms of kernels that load ahead of what they compute, and of those whose threads take an element after the other."""
 LANES = 32
 
 
@@ -40,18 +28,27 @@ class Gpu:
 
     Attributes:
         kernels: that ran, by what each touched.
+        one_shape: keys of numbers that were asked for, and read off one shape each.
     """
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self.cache = StorageCache(device)
         self.kernels: list[tuple[StorageUse, ...]] = []
+        self.one_shape: list[str] = []
         self.hbm_bytes_per_s = device.hbm_read_bytes_per_s
 
     @property
     def sms(self) -> int:
         """Its streaming multiprocessors."""
         return self.device.sms
+
+    def cost(self, key: str) -> float:
+        """A number of its kernels (`device/torch_kernels`). Args: key: e.g. `softmax.row_s`."""
+        number = self.device.torch_kernels[key]
+        if number.shapes == 1:
+            self.one_shape.append(key)
+        return number.value
 
     def issue_s(self, instructions: float) -> float:
         """Time that all SMs take to issue instructions of single threads [s]."""
@@ -73,12 +70,16 @@ class Gpu:
             loads: how many; missed: share of them that L2 does not have.
         """
         latency = self.cycles_s(self.device.l2_latency_cycles) + missed * self.device.hbm_latency_s
-        return loads * latency + (FIRST_MISS_S if missed and loads else 0.0)
+        return loads * latency + (self.cost("kernel.first_miss_s") if missed and loads else 0.0)
 
     def hbm_s(self, read: float, written: float) -> float:
         """Time in which HBM moves bytes [s]; a little of one kind costs no turns."""
         turns = 2.0 * min(read, written) / (read + written) if read + written else 0.0
-        return (read + written) / self.hbm_bytes_per_s / (1.0 - (1.0 - TURN_FRACTION) * min(2.0 * turns, 1.0))
+        return (
+            (read + written)
+            / self.hbm_bytes_per_s
+            / (1.0 - (1.0 - self.cost("kernel.turn_fraction")) * min(2.0 * turns, 1.0))
+        )
 
     def _filled(self, writes: Iterable[Operand]) -> float:
         """Bytes that HBM sends to complete sectors that are written in part, and leave L2 like that [B]."""
@@ -103,7 +104,7 @@ class Gpu:
         read_again: float = 0.0,
         hbm_fraction: float = 1.0,
         scratch_bytes: int = 0,
-        overlap: float = OVERLAPPED,
+        overlap: str = OVERLAPPED,
         note: str = "",
     ) -> PricedKernel:
         """A kernel that reads and writes tensors, each byte once.
@@ -116,7 +117,7 @@ class Gpu:
             l2_s: that L2 is busy beyond moving each byte once [s]; read_again: bytes that HBM sends once more [B].
             hbm_fraction: of HBM's bandwidth that it reaches.
             scratch_bytes: memory beside tensors, those of `scratch` among them, that its operation has meanwhile [B].
-            overlap: `OVERLAPPED` or `SERIAL`.
+            overlap: key of the norm of its parts, e.g. `OVERLAPPED` or `SERIAL`.
         """
         reads, writes = tuple(reads), tuple(writes)
         sector = self.device.sector_bytes
@@ -147,8 +148,13 @@ class Gpu:
         memory = max(busy["HBM"], busy["L2"])
         rest = [busy[key] for key in ("tensor cores", "instructions", "latency")]
         dispatch = self.dispatch_s(ctas)
-        time = max(sum(part**overlap for part in (memory, *rest)) ** (1.0 / overlap), dispatch)
-        begun = EMPTY_S + start_s + (FIRST_MISS_S + self.device.hbm_latency_s if start_s and missed else 0.0)
+        norm = self.cost(overlap)
+        time = max(sum(part**norm for part in (memory, *rest)) ** (1.0 / norm), dispatch)
+        begun = (
+            self.cost("kernel.empty_s")
+            + start_s
+            + (self.cost("kernel.first_miss_s") + self.device.hbm_latency_s if start_s and missed else 0.0)
+        )
         bound_by = "latency" if time in (min(time, begun + end_s), dispatch) else max(busy, key=lambda key: busy[key])
         return PricedKernel(
             name=name,
@@ -174,13 +180,19 @@ def as_profiled_s(launch_s: float, device: Device) -> float:
 
     The ramp was measured from launch to launch; between kernels of a step that part is the gap (`gaps.queued`).
     """
-    outside_s = device.launch_ramp_cycles / device.boost_clock_hz - EMPTY_S
-    return max(launch_s - max(outside_s, 0.0), EMPTY_S)
+    empty_s = empty_kernel_s(device)
+    outside_s = device.launch_ramp_cycles / device.boost_clock_hz - empty_s
+    return max(launch_s - max(outside_s, 0.0), empty_s)
 
 
-def memset(size: float = 0.0, gpu: Gpu | None = None) -> PricedKernel:
-    """A memset that a vendor's kernel brings along; of `size` bytes on a GPU, or of next to nothing."""
-    time = MEMSET_S + (size / gpu.hbm_bytes_per_s if gpu else 0.0)
+def empty_kernel_s(device: Device) -> float:
+    """A kernel with nothing to do, as the profiler sees it [s]."""
+    return device.torch_kernels["kernel.empty_s"].value
+
+
+def memset(gpu: Gpu, size: float = 0.0) -> PricedKernel:
+    """A memset that a vendor's kernel brings along, of `size` bytes."""
+    time = gpu.cost("kernel.memset_s") + size / gpu.hbm_bytes_per_s
     return PricedKernel(name="Memset", source="bytes", time_s=time, bound_by="latency", hbm_write_bytes=size)
 
 

@@ -5,70 +5,33 @@ least time that its bytes take, and a reason, and stands outside every total.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Literal
 
 from ..device.device import Device
 from ..jobs.attempts import internal
 from ..launch.before import Before, recent
 from ..prediction.timing import ZEROED_BYTES
-from .families.attention import attention, attention_backward
-from .families.composed import logsumexp, loss_of_elements, loss_of_logits, recurrent_cell, sum_of_products
-from .families.convolutions.dense import convolution, convolution_backward
-from .families.convolutions.depthwise import is_depthwise, other_kernel
-from .families.elementwise import drawn, elementwise
-from .families.foreach import OPTIMIZERS, foreach
-from .families.images.adaptive import adaptively_pooled, adaptively_pooled_backward
-from .families.images.columns import folded, unfolded
-from .families.images.nearest import copied_nearest, nearest_backward
-from .families.images.padding import padded, padded_backward
-from .families.images.pooling import pooled, pooled_backward
-from .families.images.resampling import FILTERS, antialiased, interpolated, interpolated_backward
-from .families.images.sampling import sampled, sampled_backward
-from .families.images.shuffles import shuffled, turned
-from .families.images.slopes import sloped, sloped_backward
-from .families.joining import cat
-from .families.losses.entropy import binary_cross_entropy, binary_cross_entropy_backward
-from .families.losses.planes import nll_loss2d, nll_loss2d_backward
-from .families.movement import (
-    embedding_backward,
-    gather,
-    inserted,
-    placed,
+from .families import (
+    attention,
+    copies,
+    elementwise,
+    fft,
+    foreach,
+    indexing,
+    losses,
+    normalization,
+    recurrent,
+    reductions,
+    scans,
     scatter,
-    split_heads,
-    spread,
-    triangle,
+    softmax,
+    sorting,
 )
+from .families.convolutions import convolution, depthwise
+from .families.images import pooling, upsample
 from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SERIES_OF, SIMPLE
-from .families.norms import (
-    batch_norm,
-    batch_norm_backward,
-    cudnn_batch_norm_backward,
-    group_norm,
-    group_norm_backward,
-    layer_norm,
-    layer_norm_backward,
-)
-from .families.ordering import histogram, other_histogram, topk
-from .families.products.grouped import grouped
-from .families.products.integers import integer_product
-from .families.products.matmul import MULTIPLIED, matmul
-from .families.products.triangles import triangles_solved
-from .families.recurrent.layers import other_layers, recurrent_layers
-from .families.reductions import reduction
-from .families.rows import nll_loss, nll_loss_backward, softmax, softmax_backward
-from .families.scans import running_choice, running_sum
-from .families.scattering.combined import index_reduce, scatter_reduce
-from .families.scattering.masked import index_fill, masked_scatter
-from .families.scattering.segments import embedding_bag, embedding_bag_backward, segment_reduce
-from .families.selection.ranks import ranked
-from .families.selection.sampling import multinomial, other_draws
-from .families.selection.searching import searched
-from .families.sorting import other_sort, sort
-from .families.transforms.fourier import transform
-from .families.vectors.distances import distances, euclidean
-from .families.vectors.norms import cross, diagonals, renorm, weight_norm
-from .families.vectors.numbers import angle, joined, leaky_noise, polar
+from .families.products import linalg, matmul
 from .gpu import Gpu
 from .operation import Operand, Operation, RecordedStep
 from .priced import NoPrice, PricedKernel
@@ -81,7 +44,7 @@ ZEROS = Operand(storage=1 << 40, storage_bytes=ZEROED_BYTES, shape=(ZEROED_BYTES
 
 
 def _dropout(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
-    return [drawn("dropout", operation.inputs, operation.outputs, gpu)]
+    return [elementwise.random_fill("dropout", operation.inputs, operation.outputs, gpu)]
 
 
 def _arange(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -96,102 +59,137 @@ def _packed_product(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [gpu.kernel("tinygemm", operation.inputs, operation.outputs, source="matmul", tensor_s=busy_s, note=note)]
 
 
-MULTIPLYING = ("mm", "bmm", "addmm", "addmm_activation", "baddbmm", "linear", "mv", "addmv", "scaled_mm")
-PADS = [f"{kind}_pad{dims}d" for kind in ("reflection", "replication") for dims in (1, 2, 3)]
-NEAREST = [f"upsample_nearest{kind}{dims}d" for kind in ("", "_exact") for dims in (1, 2, 3)]
-IMAGES: Mapping[str, Price] = {
-    **dict.fromkeys((f"upsample_{kind}" for kind in FILTERS), interpolated),
-    **dict.fromkeys((f"upsample_{kind}_backward" for kind in FILTERS), interpolated_backward),
-    "upsample_bilinear2d_aa": antialiased,
-    **dict.fromkeys(NEAREST, copied_nearest),
-    **dict.fromkeys((f"{name}_backward" for name in NEAREST), nearest_backward),
-    **dict.fromkeys(PADS, padded),
-    **dict.fromkeys((f"{name}_backward" for name in PADS), padded_backward),
-    **dict.fromkeys(("max_pool2d_with_indices", "avg_pool2d", "avg_pool3d"), pooled),
-    **dict.fromkeys(("max_pool2d_with_indices_backward", "avg_pool2d_backward"), pooled_backward),
-    **dict.fromkeys(("adaptive_avg_pool2d", "adaptive_max_pool2d"), adaptively_pooled),
-    **dict.fromkeys(("adaptive_avg_pool2d_backward", "adaptive_max_pool2d_backward"), adaptively_pooled_backward),
-    "im2col": unfolded,
-    "col2im": folded,
-    **dict.fromkeys(("grid_sampler_2d", "cudnn_grid_sampler"), sampled),
-    **dict.fromkeys(("grid_sampler_2d_backward", "cudnn_grid_sampler_backward"), sampled_backward),
-    "prelu_kernel": sloped,
-    "prelu_kernel_backward": sloped_backward,
-    **dict.fromkeys(("pixel_shuffle", "pixel_unshuffle", "channel_shuffle"), shuffled),
-    "rot90": turned,
-}
-"""Prices of operations on images."""
-NAMED: Sequence[Any] = (
-    topk, sort, nll_loss_backward, convolution_backward, cudnn_batch_norm_backward, logsumexp, nll_loss2d_backward,
-    binary_cross_entropy, binary_cross_entropy_backward, scatter_reduce, index_reduce, segment_reduce,
-    masked_scatter, index_fill, multinomial, renorm, polar, angle,
-)  # fmt: skip
-"""Prices that are called like torch's operations."""
+PRICED: Sequence[tuple[Price, str]] = (
+    (
+        attention.attention,
+        "scaled_dot_product_cudnn_attention scaled_dot_product_flash_attention scaled_dot_product_efficient_attention",
+    ),
+    (
+        attention.attention_backward,
+        "scaled_dot_product_cudnn_attention_backward scaled_dot_product_flash_attention_backward "
+        "scaled_dot_product_efficient_attention_backward",
+    ),
+    (attention.split_heads, "transform_bias_rescale_qkv"),
+    (convolution.convolution, "convolution cudnn_convolution"),
+    (convolution.convolution_backward, "convolution_backward"),
+    (copies.cat, "cat stack"),
+    (copies.pad_and_slice_backward, "constant_pad_nd slice_backward select_backward"),
+    (copies.pixel_shuffle, "pixel_shuffle pixel_unshuffle channel_shuffle"),
+    (copies.repeat_flip_roll, "repeat flip roll glu"),
+    (copies.rot90, "rot90"),
+    (copies.slice_scatter, "slice_scatter select_scatter"),
+    (copies.tril, "tril triu"),
+    (elementwise.angle, "angle"),
+    (elementwise.complex_, "complex"),
+    (elementwise.polar, "polar"),
+    (elementwise.prelu, "prelu_kernel"),
+    (elementwise.prelu_backward, "prelu_kernel_backward"),
+    (elementwise.rrelu_with_noise, "rrelu_with_noise"),
+    (fft.fft, "fft_r2c fft_c2r fft_c2c"),
+    (indexing.embedding_backward, "embedding_dense_backward"),
+    (indexing.gather, "embedding index unsafe_index index_select gather"),
+    (indexing.scatter, "index_put index_put_impl index_add index_copy scatter scatter_add"),
+    (indexing.searchsorted, "bucketize searchsorted"),
+    (linalg.cdist, "cdist_forward"),
+    (linalg.cross, "linalg_cross"),
+    (linalg.diag_embed, "diag_embed diagonal_copy"),
+    (linalg.euclidean_dist, "euclidean_dist"),
+    (linalg.grouped_mm, "grouped_mm"),
+    (linalg.int_mm, "int_mm"),
+    (linalg.renorm, "renorm"),
+    (linalg.solve_triangular, "linalg_solve_triangular"),
+    (linalg.sum_of_products, "inductor::_mm_plus_mm"),
+    (linalg.weight_norm, "weight_norm_interface"),
+    (losses.binary_cross_entropy, "binary_cross_entropy"),
+    (losses.binary_cross_entropy_backward, "binary_cross_entropy_backward"),
+    (losses.loss_of_elements, "mse_loss l1_loss smooth_l1_loss huber_loss"),
+    (losses.loss_of_logits, "binary_cross_entropy_with_logits"),
+    (losses.nll_loss, "nll_loss_forward"),
+    (losses.nll_loss2d, "nll_loss2d_forward"),
+    (losses.nll_loss2d_backward, "nll_loss2d_backward"),
+    (losses.nll_loss_backward, "nll_loss_backward"),
+    (matmul.matmul, "mm bmm addmm addmm_activation baddbmm linear mv addmv scaled_mm"),
+    (
+        normalization.batch_norm,
+        "native_batch_norm cudnn_batch_norm native_batch_norm_legit native_batch_norm_legit_no_training",
+    ),
+    (normalization.batch_norm_backward, "native_batch_norm_backward"),
+    (normalization.cudnn_batch_norm_backward, "cudnn_batch_norm_backward"),
+    (normalization.group_norm, "native_group_norm"),
+    (normalization.group_norm_backward, "native_group_norm_backward"),
+    (normalization.layer_norm, "native_layer_norm fused_rms_norm"),
+    (normalization.layer_norm_backward, "native_layer_norm_backward fused_rms_norm_backward"),
+    (pooling.adaptive_pool, "adaptive_avg_pool2d adaptive_max_pool2d"),
+    (pooling.adaptive_pool_backward, "adaptive_avg_pool2d_backward adaptive_max_pool2d_backward"),
+    (pooling.col2im, "col2im"),
+    (pooling.im2col, "im2col"),
+    (
+        pooling.pad,
+        "reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d",
+    ),
+    (
+        pooling.pad_backward,
+        "reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward replication_pad1d_backward "
+        "replication_pad2d_backward replication_pad3d_backward",
+    ),
+    (pooling.pool, "max_pool2d_with_indices avg_pool2d avg_pool3d"),
+    (pooling.pool_backward, "max_pool2d_with_indices_backward avg_pool2d_backward"),
+    (recurrent.cudnn_rnn, "cudnn_rnn"),
+    (recurrent.recurrent_cell, "thnn_fused_gru_cell thnn_fused_lstm_cell"),
+    (scans.cummax, "cummax cummin logcumsumexp"),
+    (scans.cumsum, "cumsum cumprod"),
+    (scans.histogram, "histc bincount"),
+    (scatter.embedding_bag, "embedding_bag embedding_bag_forward_only"),
+    (scatter.embedding_bag_backward, "embedding_bag_backward embedding_bag_dense_backward"),
+    (scatter.index_fill, "index_fill"),
+    (scatter.index_reduce, "index_reduce"),
+    (scatter.masked_scatter, "masked_scatter"),
+    (scatter.scatter_reduce, "scatter_reduce"),
+    (scatter.segment_reduce, "segment_reduce"),
+    (softmax.logsumexp, "logsumexp"),
+    (softmax.softmax, "softmax log_softmax masked_softmax"),
+    (softmax.softmax_backward, "softmax_backward_data log_softmax_backward_data"),
+    (sorting.kthvalue, "kthvalue median nanmedian"),
+    (sorting.multinomial, "multinomial"),
+    (sorting.sort, "sort"),
+    (sorting.topk, "topk"),
+    (upsample.grid_sampler, "grid_sampler_2d cudnn_grid_sampler"),
+    (upsample.grid_sampler_backward, "grid_sampler_2d_backward cudnn_grid_sampler_backward"),
+    (upsample.upsample, "upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d"),
+    (upsample.upsample_antialiased, "upsample_bilinear2d_aa"),
+    (
+        upsample.upsample_backward,
+        "upsample_linear1d_backward upsample_bilinear2d_backward upsample_trilinear3d_backward "
+        "upsample_bicubic2d_backward",
+    ),
+    (
+        upsample.upsample_nearest,
+        "upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_nearest_exact1d "
+        "upsample_nearest_exact2d upsample_nearest_exact3d",
+    ),
+    (
+        upsample.upsample_nearest_backward,
+        "upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward "
+        "upsample_nearest_exact1d_backward upsample_nearest_exact2d_backward upsample_nearest_exact3d_backward",
+    ),
+    (_arange, "arange linspace eye"),
+    (_dropout, "native_dropout"),
+    (_packed_product, "weight_int4pack_mm"),
+)
+"""Prices, and what they are of: torch's names, without underscores around them."""
 PRICES: Mapping[str, Price] = {
-    **dict.fromkeys(SIMPLE | MATH | MATH_BACKWARD | SERIES_OF | DRAWN, elementwise),
-    **dict.fromkeys(MULTIPLYING, matmul),
-    "grouped_mm": grouped,
-    "int_mm": integer_product,
-    "weight_int4pack_mm": _packed_product,
-    **dict.fromkeys((f"scaled_dot_product_{kind}_attention" for kind in ("cudnn", "flash", "efficient")), attention),
-    **dict.fromkeys(
-        (f"scaled_dot_product_{kind}_attention_backward" for kind in ("cudnn", "flash", "efficient")),
-        attention_backward,
-    ),
-    **dict.fromkeys(REDUCED, reduction),
-    **dict.fromkeys(("softmax", "log_softmax", "masked_softmax"), softmax),
-    **dict.fromkeys(("softmax_backward_data", "log_softmax_backward_data"), softmax_backward),
-    **dict.fromkeys(("native_layer_norm", "fused_rms_norm"), layer_norm),
-    **dict.fromkeys(("native_layer_norm_backward", "fused_rms_norm_backward"), layer_norm_backward),
-    **dict.fromkeys(
-        ("native_batch_norm", "cudnn_batch_norm", "native_batch_norm_legit", "native_batch_norm_legit_no_training"),
-        batch_norm,
-    ),
-    "native_group_norm": group_norm,
-    "native_group_norm_backward": group_norm_backward,
-    **dict.fromkeys(("cumsum", "cumprod"), running_sum),
-    **dict.fromkeys(("histc", "bincount"), histogram),
-    "transform_bias_rescale_qkv": split_heads,
-    **dict.fromkeys(("constant_pad_nd", "slice_backward", "select_backward"), placed),
-    **dict.fromkeys(("repeat", "flip", "roll", "glu"), spread),
-    **dict.fromkeys(("slice_scatter", "select_scatter"), inserted),
-    "nll_loss_forward": nll_loss,
-    **dict.fromkeys(("cat", "stack"), cat),
-    **dict.fromkeys(("tril", "triu"), triangle),
-    **dict.fromkeys(("embedding", "index", "unsafe_index", "index_select", "gather"), gather),
-    **dict.fromkeys(("index_put", "index_put_impl", "index_add", "index_copy", "scatter", "scatter_add"), scatter),
-    "embedding_dense_backward": embedding_backward,
-    **dict.fromkeys(("convolution", "cudnn_convolution"), convolution),
-    "native_batch_norm_backward": batch_norm_backward,
-    **dict.fromkeys(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"), loss_of_elements),
-    "binary_cross_entropy_with_logits": loss_of_logits,
-    "inductor::_mm_plus_mm": sum_of_products,
-    **IMAGES,
-    **{price.__name__: price for price in NAMED},
-    "native_dropout": _dropout,
-    **dict.fromkeys(("thnn_fused_gru_cell", "thnn_fused_lstm_cell"), recurrent_cell),
-    **dict.fromkeys(("arange", "linspace", "eye"), _arange),
-    **dict.fromkeys(("fft_r2c", "fft_c2r", "fft_c2c"), transform),
-    "cudnn_rnn": recurrent_layers,
-    "nll_loss2d_forward": nll_loss2d,
-    **dict.fromkeys(("embedding_bag", "embedding_bag_forward_only"), embedding_bag),
-    **dict.fromkeys(("embedding_bag_backward", "embedding_bag_dense_backward"), embedding_bag_backward),
-    **dict.fromkeys(("cummax", "cummin", "logcumsumexp"), running_choice),
-    **dict.fromkeys(("bucketize", "searchsorted"), searched),
-    **dict.fromkeys(("kthvalue", "median", "nanmedian"), ranked),
-    "euclidean_dist": euclidean,
-    "cdist_forward": distances,
-    "weight_norm_interface": weight_norm,
-    "linalg_cross": cross,
-    "linalg_solve_triangular": triangles_solved,
-    **dict.fromkeys(("diag_embed", "diagonal_copy"), diagonals),
-    "complex": joined,
-    "rrelu_with_noise": leaky_noise,
+    **dict.fromkeys(SIMPLE | MATH | MATH_BACKWARD | SERIES_OF | DRAWN, elementwise.elementwise),
+    **dict.fromkeys(REDUCED, reductions.reduction),
+    **{name: price for price, names in PRICED for name in names.split()},
 }
-"""torch's name, without underscores around it -> its price."""
 OTHERS: Mapping[Price | None, Callable[[Operation], str]] = {
-    **dict.fromkeys((convolution, convolution_backward), other_kernel),
-    **{sort: other_sort, histogram: other_histogram, recurrent_layers: other_layers, multinomial: other_draws},
+    **dict.fromkeys((convolution.convolution, convolution.convolution_backward), depthwise.other_kernel),
+    **{
+        sorting.sort: sorting.other_sort,
+        scans.histogram: scans.other_histogram,
+        recurrent.cudnn_rnn: recurrent.other_rnn,
+        sorting.multinomial: sorting.other_draws,
+    },
 }
 """Price -> what kind of operation it does not know, in words; empty: it knows it."""
 
@@ -267,11 +265,16 @@ def price(operation: Operation, gpu: Gpu) -> tuple[PricedKernel, ...]:
     name = operation.name.strip("_")
     if reason := _against(name, operation):
         return (refused(operation, gpu, reason),)
-    family = foreach if name.startswith("foreach_") or operation.name in OPTIMIZERS else PRICES.get(name)
+    family = (
+        foreach.foreach if name.startswith("foreach_") or operation.name in foreach.OPTIMIZERS else PRICES.get(name)
+    )
     if family is None:
         return (refused(operation, gpu, _unknown(operation)),)
+    gpu.one_shape.clear()
     try:
-        return tuple(family(operation, gpu))
+        kernels = family(operation, gpu)
+        one_shape = tuple(dict.fromkeys(gpu.one_shape))
+        return tuple(replace(kernel, one_shape=one_shape) for kernel in kernels) if one_shape else tuple(kernels)
     except NoPrice as operands:
         return (refused(operation, gpu, _of_kind(operation, str(operands))),)
     except Exception as error:
@@ -304,10 +307,10 @@ def _against(name: str, operation: Operation) -> str:
             "recurrent layers of packed sequences run in cuDNN, whole, and have no price; here they are seen by steps"
         )
     dtype, family = operation.inputs[0].dtype if operation.inputs else "", PRICES.get(name)
-    convolved = family in (convolution, convolution_backward)
-    if (convolved or family in (matmul, grouped)) and dtype not in MULTIPLIED:
+    convolved = family in (convolution.convolution, convolution.convolution_backward)
+    if (convolved or family in (matmul.matmul, linalg.grouped_mm)) and dtype not in matmul.MULTIPLIED:
         return _of_kind(operation, f"of {dtype}")
-    if convolved and operation.arguments.get("transposed") and is_depthwise(operation):
+    if convolved and operation.arguments.get("transposed") and depthwise.is_depthwise(operation):
         return "transposed depthwise convolutions have no price; their bytes are a lower bound"
     kinds = OTHERS[family](operation) if family in OTHERS else ""
     return _of_kind(operation, kinds) if kinds else ""

@@ -26,6 +26,7 @@ class PricedKernel:
         scratch_bytes: memory that its operation has for itself meanwhile, beside its tensors [B].
         reason: why it is not priced, one line; empty: it is.
         note: what is guessed in its time, one line; empty: nothing.
+        one_shape: numbers in its time that were read off one shape each, by key (`device/torch_kernels`).
     """
 
     name: str
@@ -38,3 +39,4 @@ class PricedKernel:
     scratch_bytes: int = 0
     reason: str = ""
     note: str = ""
+    one_shape: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 `to_dict` gives the object that `tilesight profile --json` prints, `str` the text that it prints for people.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,14 +13,14 @@ from ..device.device import Device
 from ..display.files import written_by
 from ..display.frames import frame
 from ..prediction.timing import EVENTS_S, ZEROED_BYTES
-from .gaps import HOST_S, QUEUES, Queue, Queued, queued
+from .gaps import QUEUES, Queue, Queued, host_s, queued
 from .gpu import Gpu
 from .groups import Group, Key, bound_by, grouped, time_of
 from .operation import Operation, RecordedStep
 from .price import price
 from .priced import PricedKernel
 from .unlucky.checklist import hints_of
-from .unlucky.hint import Hint
+from .unlucky.hint import Hint, listed
 from .workspaces import peak_bytes
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class ProfileRow:
             "l2_bytes": kernel.l2_bytes,
             "reason": kernel.reason,
             "note": kernel.note,
+            "one_shape": list(kernel.one_shape),
         }
 
 
@@ -229,9 +231,8 @@ def _queue_dict(queue: Queued) -> dict[str, Any]:
     return {"step_s": queue.end_s} | {name: getattr(queue, name) for name in ("idle_s", "host_wait_s", "launch_bound")}
 
 
-def _assumed(step: RecordedStep, priced: Sequence[Sequence[PricedKernel]], device: Device) -> Iterator[str]:
+def _assumed(step: RecordedStep, every: Sequence[PricedKernel], device: Device) -> Iterator[str]:
     """Whose kernels prices were read off, and which back end attention has, and what others would take."""
-    every = [kernel for kernels in priced for kernel in kernels]
     if device.compute_capability != "9.0" and any(kernel.source in READ_OFF for kernel in every):
         yield CARRIED
     half = [it for it in step.operations if it.name in BACK_ENDS and len(it.inputs) == 3 and "16" in it.inputs[0].dtype]
@@ -243,6 +244,17 @@ def _assumed(step: RecordedStep, priced: Sequence[Sequence[PricedKernel]], devic
         texts = [f"{BACK_ENDS[name]} {units.duration(sum(map(time_of, kernels)))}" for name, kernels in alone.items()]
         taken = " and ".join(dict.fromkeys(BACK_ENDS[it.name] for it in half))
         yield f"attention is {taken}'s, as torch 2.11 to 2.13 with cuDNN 9.15 or newer do; alone {', '.join(texts)}"
+
+
+def _read_off_one_shape(kernels: Sequence[PricedKernel]) -> Iterator[str]:
+    """How much of the time rests on numbers that were read off one shape each, and which of them count most."""
+    times_s: dict[str, float] = defaultdict(float)
+    for kernel in kernels:
+        for key in kernel.one_shape:
+            times_s[key] += time_of(kernel)
+    if named := sorted(times_s, key=lambda key: -times_s[key]):
+        share = sum(time_of(kernel) for kernel in kernels if kernel.one_shape) / sum(map(time_of, kernels))
+        yield f"{share:.0%} of the time rests on numbers that were read off one shape each: {listed(named)}"
 
 
 def profile_of(
@@ -268,7 +280,7 @@ def profile_of(
     times_s = [[time_of(kernel) for kernel in kernels] for kernels in priced]
     gap_s = device.launch_graph_s
     ahead_s = ZEROED_BYTES / device.hbm_write_bytes_per_s if timing == "do_bench" else 0.0
-    streamed = queued(times_s, host_s=HOST_S[step.mode], gap_s=gap_s, ahead_s=ahead_s)
+    streamed = queued(times_s, host_s=host_s(step.mode, device), gap_s=gap_s, ahead_s=ahead_s)
     graphed = queued(times_s, host_s=0.0, gap_s=gap_s)
     starts_s = (graphed if queue == "graph" else streamed).starts_s
     rows = tuple(
@@ -276,6 +288,7 @@ def profile_of(
         for number, (operation, kernels, starts) in enumerate(zip(step.operations, priced, starts_s, strict=True))
         for kernel, start_s in zip(kernels, starts, strict=True)
     )
+    every = [kernel for kernels in priced for kernel in kernels]
     made = Profile(
         rows=rows,
         subject=subject,
@@ -287,7 +300,7 @@ def profile_of(
         peak_bytes=peak_bytes(step, priced, device),
         parameter_bytes=step.parameter_bytes,
         hbm_bytes=device.hbm_bytes,
-        notes=(*step.notes, *_assumed(step, priced, device)),
+        notes=(*step.notes, *_assumed(step, every, device), *_read_off_one_shape(every)),
         timing=timing,
         ended=step.ended,
     )

@@ -9,10 +9,6 @@ from dataclasses import dataclass
 
 from ..device.device import Device
 
-HELD_FRACTION = 0.68
-"""Of L2 that keeps storages between operations. Kind: fitted, on one H100, 2026-11-27: sums and products that read the
-same 33.5 MB again find them in its 52.4 MB, copies of as much do not."""
-
 
 @dataclass(slots=True)
 class _Held:
@@ -31,11 +27,11 @@ class StorageCache:
     One that leaves in part is as good as gone for readers, and still holds what it has not written.
 
     Args:
-        device: of whose L2 `HELD_FRACTION` holds storages, and `l2_dirty_fraction` writes.
+        device: of whose L2 `l2.held_fraction` (`torch_kernels`) holds storages, and `l2_dirty_fraction` writes.
     """
 
     def __init__(self, device: Device) -> None:
-        self.capacity_bytes = device.l2_bytes * HELD_FRACTION
+        self.capacity_bytes = device.l2_bytes * device.torch_kernels["l2.held_fraction"].value
         self.dirty_bytes = min(device.l2_bytes * device.l2_dirty_fraction, self.capacity_bytes)
         self._held: OrderedDict[int, _Held] = OrderedDict()
 

@@ -7,8 +7,6 @@ from ..device.device import Device
 
 WARP_THREADS = 32
 WGMMA_ROWS = 64
-STEP_CYCLES = 150.0
-"""Of a step along K beyond what it moves and multiplies: barriers, addresses. Kind: assumed; it favours long steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,5 +51,7 @@ def tiled_s(tiled: Tiled, device: Device) -> float:
     fill_s = held * step_bytes * device.sms / device.l2_bytes_per_s
     latency_s = device.l2_latency_cycles / device.boost_clock_hz
     flight_s = (latency_s + (flop_s + fill_s) / held) / max(tiled.num_stages - 1, 1)
-    step_s = max(flop_s, fill_s, flight_s) + STEP_CYCLES / device.boost_clock_hz
+    step_s = (
+        max(flop_s, fill_s, flight_s) + device.torch_kernels["screening.tile_step_cycles"].value / device.boost_clock_hz
+    )
     return waves * (steps * step_s + latency_s)

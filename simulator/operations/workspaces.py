@@ -8,7 +8,7 @@ of 60 functions on one H100 (torch 2.11): 32, 33, 64 and 65 MiB beside what tens
 from collections.abc import Iterable, Sequence
 
 from ..device.device import Device
-from .families.convolutions.dense import held_bytes
+from .families.convolutions.convolution import held_bytes
 from .operation import Operation, RecordedStep
 from .priced import PricedKernel
 

@@ -1,6 +1,9 @@
 """Devices as tables: the catalogue in one, or every number of one with its unit, kind and source."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import Field, dataclass
+from typing import Any
 
 from .. import units
 from ..closed_form.roofline import tensor_peak_flop_per_s
@@ -23,6 +26,8 @@ UNITS = (
     ("_hz", "Hz"),
     ("_s", "s"),
     ("_w", "W"),
+    ("_instructions", "instructions"),
+    ("_loads", "loads"),
 )
 """Ending of a key -> unit; the first that matches."""
 MAIN = (
@@ -106,60 +111,92 @@ def device_dict(name: str, device: Device) -> dict[str, object]:
         "device": name,
         "name": device.name,
         "compute_capability": device.compute_capability,
-        "numbers": {key: _number(key, doc, device) for key, doc in _keys(device)},
-        "sm": {key: _number(key, item.metadata["doc"], device.sm) for key, item in sm_fields().items()},
+        "numbers": {row.key: row.to_dict() for row in _of_device(device)},
+        "sm": {row.key: row.to_dict() for rows in _of_sm(device).values() for row in rows},
+        "torch_kernels": {row.key: row.to_dict() for rows in _of_kernels(device).values() for row in rows},
     }
 
 
-def _keys(device: Device) -> list[tuple[str, str]]:
-    """Keys and meanings of the numbers that the device has."""
-    return [
-        (item.name, item.metadata["doc"])
-        for item in number_fields()
-        if item.name in device.provenance or getattr(device, item.name)
-    ]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A number of a device. Args: shapes: how many shapes it was read off; 0: it is not said."""
+
+    key: str
+    value: Any
+    doc: str
+    origin: Provenance
+    shapes: int = 0
+
+    def to_dict(self) -> dict[str, object]:
+        """Its object in `devices NAME --json`."""
+        made = {"value": self.value, "unit": unit(self.key), "kind": self.origin.kind, "source": self.origin.source}
+        return made | {"meaning": self.doc} | ({"shapes": self.shapes} if self.shapes else {})
 
 
-def _origin(key: str, holder: Device | SmNumbers) -> Provenance:
-    return holder.provenance.get(key, Provenance("", ""))
+def _row(item: Field[Any], holder: Device | SmNumbers) -> _Row:
+    origin = holder.provenance.get(item.name, Provenance("", ""))
+    return _Row(key=item.name, value=getattr(holder, item.name), doc=item.metadata["doc"], origin=origin)
 
 
-def _number(key: str, doc: str, holder: Device | SmNumbers) -> dict[str, object]:
-    origin = _origin(key, holder)
-    entry = {"value": getattr(holder, key), "unit": unit(key), "kind": origin.kind, "source": origin.source}
-    return entry | {"meaning": doc}
+def _of_device(device: Device) -> list[_Row]:
+    """The numbers that the device has."""
+    rows = [_row(item, device) for item in number_fields()]
+    return [row for row in rows if row.key in device.provenance or row.value]
+
+
+def _of_sm(device: Device) -> dict[str, list[_Row]]:
+    """Those of its SM, by the part of the model that reads them."""
+    rows: dict[str, list[_Row]] = defaultdict(list)
+    for item in sm_fields().values():
+        rows[item.metadata["part"]].append(_row(item, device.sm))
+    return rows
+
+
+def _of_kernels(device: Device) -> dict[str, list[_Row]]:
+    """Those of kernels of torch and its libraries, by family."""
+    rows: dict[str, list[_Row]] = defaultdict(list)
+    for key, number in device.torch_kernels.numbers().items():
+        row = _Row(key=key, value=number.value, doc=number.doc, origin=number.origin, shapes=number.shapes)
+        rows[key.partition(".")[0]].append(row)
+    return rows
 
 
 def device_text(name: str, device: Device, width: int, every: bool = False) -> str:
     """The main numbers of a device, and those that a what-if has set.
 
     Args:
-        every: all of them with their sources, then those of its SM, by the part of the model that reads them.
+        every: all of them with their sources, then those of its SM, by the part of the model that reads them, and those
+            of kernels of torch and its libraries, by family.
     """
     lines = [f"{name}: {device.name}, compute capability {device.compute_capability}", ""]
-    keys, sm = _keys(device), sm_fields()
+    main, sm, kernels = _of_device(device), _of_sm(device), _of_kernels(device)
     if not every:
-        shown = [(key, doc) for key, doc in keys if key in MAIN or _origin(key, device) == SET]
-        more = f"{len(keys) - len(shown)} more numbers, {len(sm)} of its SM, and the source of each: --all, or --json."
-        return "\n".join([*lines, *_rows(shown, device, width, sources=False), "", *wrapped([more], width)])
-    lines += _rows(keys, device, width)
-    for part in dict.fromkeys(item.metadata["part"] for item in sm.values()):
-        keys = [(key, item.metadata["doc"]) for key, item in sm.items() if item.metadata["part"] == part]
-        lines += ["", f"Its SM, {part}:", "", *_rows(keys, device.sm, width)]
+        replaced = [row for rows in (*sm.values(), *kernels.values()) for row in rows if row.origin == SET]
+        shown = [row for row in main if row.key in MAIN or row.origin == SET] + replaced
+        counts = f"{sum(map(len, sm.values()))} of its SM, {sum(map(len, kernels.values()))} of kernels of torch"
+        others = len(main) - len(shown) + len(replaced)
+        more = f"{others} more numbers, {counts}, and the source of each: --all, or --json."
+        return "\n".join([*lines, *_rows(shown, width, sources=False), "", *wrapped([more], width)])
+    lines += _rows(main, width)
+    for part, rows in sm.items():
+        lines += ["", f"Its SM, {part}:", "", *_rows(rows, width)]
+    for family, rows in kernels.items():
+        lines += ["", f"Kernels of torch and its libraries, {family}:", "", *_rows(rows, width)]
     return "\n".join(lines)
 
 
-def _rows(keys: Sequence[tuple[str, str]], holder: Device | SmNumbers, width: int, sources: bool = True) -> list[str]:
+def _rows(rows: Sequence[_Row], width: int, sources: bool = True) -> list[str]:
     """Value, kind and meaning of each number, and its source below. Args: sources: whether it is shown."""
-    key_width = max(len(key) for key, _ in keys)
-    values = {key: value_text(key, getattr(holder, key)) for key, _ in keys}
+    key_width = max(len(row.key) for row in rows)
+    values = {row.key: value_text(row.key, row.value) for row in rows}
     value_width = max((len(text) for text in values.values() if len(text) <= WIDEST_VALUE), default=0)
-    kind_width = max(len(_origin(key, holder).kind) for key, _ in keys)
+    kind_width = max(len(row.origin.kind) for row in rows)
     lines = []
-    for key, doc in keys:
-        origin = _origin(key, holder)
-        lines.append(f"{key:<{key_width}}  {values[key]:>{value_width}}  {origin.kind:<{kind_width}}  {doc}")
-        lines += _wrapped(origin.source if sources else "", " " * (key_width + value_width + 4), width)
+    for row in rows:
+        mark = " (read off one shape)" if row.shapes == 1 else ""
+        value, kind = f"{values[row.key]:>{value_width}}", f"{row.origin.kind:<{kind_width}}"
+        lines.append(f"{row.key:<{key_width}}  {value}  {kind}  {row.doc}{mark}")
+        lines += _wrapped(row.origin.source if sources else "", " " * (key_width + value_width + 4), width)
     return lines
 
 

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from support.lab import FOLDER
+from support.lab import DATA
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import tally
@@ -145,7 +145,7 @@ def test_usual_predictions_keep_every_law(name: str, schedule: str) -> None:
 def test_recorded_predictions_of_public_kernels_beat_no_device() -> None:
     """Issue slots, ports of the SMs in use and device memory, of every launch that was predicted before it was run."""
     seen = 0
-    for file in sorted(FOLDER.glob("public-predicted*.ndjson.xz")):
+    for file in sorted(DATA.glob("public-predicted*.ndjson.xz")):
         for row in map(json.loads, lzma.decompress(file.read_bytes()).splitlines()):
             if row.get("refused") or "cold" not in row:
                 continue

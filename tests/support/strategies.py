@@ -6,6 +6,7 @@ from functools import cache
 from hypothesis import strategies as st
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.device.sm_numbers import load_sm
+from tilesight.simulator.device.torch_kernels import TorchKernels
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.contract import Schedule
@@ -16,6 +17,7 @@ TOY = Device(
     name="toy",
     compute_capability="8.0",
     sm=replace(load_sm("sm_80"), cta_place_cycles=0.0, cta_place_warp_cycles=0.0),
+    torch_kernels=TorchKernels(architecture="sm_80"),
     sms=2,
     boost_clock_hz=1e9,
     tensor_boost_clock_hz=1e9,

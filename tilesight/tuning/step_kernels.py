@@ -9,7 +9,7 @@ from ..simulator.device.device import Device
 from ..simulator.emulator.storage import STORAGE_SHIFT
 from ..simulator.jobs.stopping import LIMIT_S
 from ..simulator.launch.before import Before
-from ..simulator.operations.gpu import EMPTY_S, Gpu, as_profiled_s
+from ..simulator.operations.gpu import Gpu, as_profiled_s, empty_kernel_s
 from ..simulator.operations.price import L2, kernels_before
 from ..simulator.operations.priced import PricedKernel
 from ..simulator.operations.stated import StatedPrice
@@ -116,11 +116,11 @@ def static_s(
     usable = [movable(call) for call in calls if isinstance(call, KernelCall)]
     target = TargetDevice(device=device, name=name, compile_limit_s=predicting.compile_limit_s)
     works = iter(screen_all(usable, target, store=usual_store(), workers=predicting.workers))
-    times = []
+    times, empty_s = [], empty_kernel_s(device)
     for call in calls:
         work = next(works) if isinstance(call, KernelCall) else None
-        busy_s = max(*static_times_s(work, device), Gpu(device).dispatch_s(work.ctas)) if work else -EMPTY_S
-        times.append(EMPTY_S + busy_s)
+        busy_s = max(*static_times_s(work, device), Gpu(device).dispatch_s(work.ctas)) if work else -empty_s
+        times.append(empty_s + busy_s)
     return times
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 
 from ...simulator.device.device import TEXTS, Device, number_fields
+from ...simulator.device.numbers import Provenance
 from ...simulator.device.sm_numbers import (
     PARTS,
     SM_TABLE,
@@ -12,6 +13,7 @@ from ...simulator.device.sm_numbers import (
     load_sm,
     sm_fields,
 )
+from ...simulator.device.torch_kernels import TORCH_TABLE
 from .finding import Finding
 
 SECTIONS = {
@@ -38,9 +40,8 @@ def device_toml(device: Device, constants: Sequence[Finding] = ()) -> str:
             lines += ["", SECTIONS[item.name]] if SECTIONS[item.name] else [""]
         if origin is None:
             continue
-        value, kind, source = _number(getattr(device, item.name)), _text(origin.kind), _text(origin.source)
-        lines.append(f"{item.name} = {{ value = {value}, kind = {kind}, source = {source} }}")
-    lines += _sm_lines(device)
+        lines.append(_line(item.name, _number(getattr(device, item.name)), origin))
+    lines += [*_sm_lines(device), *_kernel_lines(device)]
     if constants:
         lines += ["", "# Measured as well; the simulator has no key for these"]
         lines += [f"# {finding.key} = {_number(finding.value)}  ({finding.how})" for finding in constants]
@@ -65,8 +66,21 @@ def _sm_lines(device: Device) -> list[str]:
         if key in changed or (has_file and origin != sm.provenance[key]):
             value = getattr(device.sm, key)
             text = f"[{', '.join(map(_number, value))}]" if isinstance(value, tuple) else _number(value)
-            lines.append(f"{key} = {{ value = {text}, kind = {_text(origin.kind)}, source = {_text(origin.source)} }}")
+            lines.append(_line(key, text, origin))
     return ["", f"[{SM_TABLE}]", *lines] if lines else []
+
+
+def _kernel_lines(device: Device) -> list[str]:
+    """Tables of what kernels of torch and its libraries cost, where that is not its architecture's."""
+    lines: dict[str, list[str]] = {}
+    for key, number in device.torch_kernels.replaced.items():
+        family, _, name = key.partition(".")
+        lines.setdefault(family, []).append(_line(name, _number(number.value), number.origin))
+    return [line for family, rows in lines.items() for line in ("", f"[{TORCH_TABLE}.{family}]", *rows)]
+
+
+def _line(key: str, value: str, origin: Provenance) -> str:
+    return f"{key} = {{ value = {value}, kind = {_text(origin.kind)}, source = {_text(origin.source)} }}"
 
 
 def _text(text: str) -> str:

@@ -1,1 +1,1 @@
-"""Families of torch's operations, one module each: which kernels it launches on a GPU, and what bounds them."""
+"""Families of operations, by torch's names: which kernels they launch on a GPU, and what bounds them."""

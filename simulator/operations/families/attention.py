@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import ceil, prod
 from types import MappingProxyType
+from typing import Literal
 
 from ..gpu import Gpu, memset, scratch
 from ..operation import Operand, Operation
@@ -17,54 +18,14 @@ from ..priced import PricedKernel
 from .elementwise import copied
 
 HALF = ("bfloat16", "float16")
-Fractions = Mapping[tuple[str, bool], float]
-FORWARD: Fractions = MappingProxyType(
-    {
-        ("cudnn", False): 0.62,
-        ("cudnn", True): 0.82,
-        ("flash", False): 0.62,
-        ("flash", True): 0.72,
-        ("efficient", False): 0.27,
-        ("efficient", True): 0.35,
-    }
-)
-"""(Back end, head dim above 64) -> fraction of the peak that long rows reach: cuDNN's of the fastest instruction's,
-the others' of `mma.sync`, which is all that they use. Kind: fitted, docs/kernel-speed.md (H200) and single operations
-of an H100 (validate/lab/torch_prices.py)."""
-BACKWARD: Fractions = MappingProxyType(
-    {
-        ("cudnn", False): 0.63,
-        ("cudnn", True): 0.76,
-        ("flash", False): 0.60,
-        ("flash", True): 0.65,
-        ("efficient", False): 0.225,
-        ("efficient", True): 0.275,
-    }
-)
-"""The same of gradients. Kind: fitted, the same."""
 SPLIT_PRODUCTS = 3
 """Products of TF32 that CUTLASS makes of one of float32 (`OpMultiplyAddFastF32`, `DefaultGemmType` in
 mem_eff_attention/gemm_kernel_utils.h): high by high, high by low, low by high parts."""
-SINGLE_FORWARD, SINGLE_BACKWARD = (0.265, 0.34), (0.325, 0.40)
-"""Of a third of the TF32 peak of `mma.sync` that whole tiles of float32 reach: head dims up to 64, above. Kind: fitted,
-256 heads of 200 x 200 x 64, causal, on one H200 (2026-11-28); above 64: guessed, in the proportion of halves."""
 SINGLE_TILE = 64
 """Queries and keys of a tile of float32. Source: names of the same kernels (`f32_aligned_64x64`)."""
+Way = Literal["forward", "backward"]
 Extra = tuple[bool, bool]
 """Whether a mask is added to the scores, and whether dropout is drawn for them."""
-SLOWER: Mapping[tuple[Extra, bool], tuple[float, float]] = MappingProxyType(
-    {
-        ((True, False), False): (1.80, 1.82),
-        ((True, False), True): (1.88, 1.93),
-        ((False, True), False): (2.57, 1.43),
-        ((False, True), True): (2.13, 1.37),
-        ((True, True), False): (3.75, 2.25),
-        ((True, True), True): (3.55, 2.3),
-    }
-)
-"""(Extra, head dim above 64) -> times as long as without, forward and backward, of cuDNN; taken for all back ends.
-Kind: fitted, 4,096^2 and 1,024^2 scores of an H100 (D = 64), 4,096^2 and 2,048^2 (D = 128); both together backward:
-guessed, as the sum of what each adds."""
 TILE = 128
 """Query rows of a CTA."""
 KEYS = 64
@@ -72,15 +33,10 @@ KEYS = 64
 HEAD_DIMS: Mapping[str, int] = MappingProxyType({"cudnn": 64, "flash": 32, "efficient": 8})
 """Head dims are padded to a multiple of these. Source: names of cuDNN's kernels (72 runs as 128), the instances of
 FlashAttention-2's; CUTLASS's are taken to pad none."""
-TILE_KEYS = 130
-"""Keys more that a query tile costs; of a causal mask DIAGONAL_KEYS. Kind: fitted, docs/kernel-speed.md (H200)."""
-DIAGONAL_KEYS = 250
 SPLIT_BELOW = 0.8
 """Of two CTAs an SM: with fewer, FlashAttention-2 splits keys (`num_splits_heuristic`), and combines what it gets."""
 WHOLE_WAVES = 3
 """Waves from which on it does not count that the last one is not full."""
-DECODE_FRACTION = 0.92
-"""Of HBM's bandwidth that one query a sequence reaches. Kind: fitted, 16 sequences of 4,096 keys on one H100."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +54,11 @@ class Attention:
     extra: Extra = (False, False)
 
     @property
+    def size(self) -> int:
+        """Head dims that share their costs: up to it, or from it on."""
+        return 128 if self.head_dim > 64 else 64
+
+    @property
     def flop(self) -> float:
         """Of both products, of head dims as the kernel pads them; half of it under a causal mask."""
         multiple = HEAD_DIMS[self.backend]
@@ -108,12 +69,10 @@ class Attention:
 def attention(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """Kernels of `_scaled_dot_product_*_attention`."""
     problem = problem_of(operation)
-    kernels = [memset()] if problem.backend == "cudnn" and problem.queries > 1 else []
+    kernels = [memset(gpu)] if problem.backend == "cudnn" and problem.queries > 1 else []
     if problem.queries == 1:
         return [*kernels, *_decode(problem, operation, gpu)]
-    busy = products_s(problem, FORWARD, problem.flop, gpu)
-    if any(problem.extra):
-        busy *= SLOWER[problem.extra, problem.head_dim > 64][0]
+    busy = products_s(problem, "forward", problem.flop, gpu)
     if problem.backend == "cudnn" and problem.extra[1]:
         kernels.insert(0, gpu.kernel("unpack_cudnn", (), ()))
     name = f"{problem.backend}_attention_forward"
@@ -122,12 +81,19 @@ def attention(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*kernels, gpu.kernel(name, reads, writes, source="attention", tensor_s=busy, note=note)]
 
 
-def products_s(problem: Attention, fractions: Fractions, flop: float, gpu: Gpu) -> float:
-    """Time of the tensor cores, with what query tiles cost beside their keys, in whole waves where they are few [s]."""
+def products_s(problem: Attention, way: Way, flop: float, gpu: Gpu) -> float:
+    """Time of the tensor cores, with what a mask and dropout add [s]."""
+    time_s = _plain_s(problem, way, flop, gpu)
+    extra = "_".join(name for name, is_there in zip(("mask", "dropout"), problem.extra, strict=True) if is_there)
+    return time_s * gpu.cost(f"attention.{extra}_{problem.size}_{way}_factor") if extra else time_s
+
+
+def _plain_s(problem: Attention, way: Way, flop: float, gpu: Gpu) -> float:
+    """The same without these: what query tiles cost beside their keys, in whole waves where they are few [s]."""
     device = gpu.device
-    fraction = fractions[problem.backend, problem.head_dim > 64]
     if problem.dtype == "float32" and problem.backend == "efficient" and device.mma_tf32_flop_per_cycle:
-        return _single_s(problem, fractions is BACKWARD, flop, gpu)
+        return _single_s(problem, way, flop, gpu)
+    fraction = gpu.cost(f"attention.{problem.backend}_{problem.size}_{way}_fraction")
     if problem.dtype not in HALF:
         peak = 2.0 * device.fma_per_cycle * device.boost_clock_hz * gpu.sms
     else:
@@ -136,7 +102,11 @@ def products_s(problem: Attention, fractions: Fractions, flop: float, gpu: Gpu) 
         peak *= gpu.sms
     tiles = ceil(problem.queries / TILE)
     walked = problem.keys / 2.0 if problem.causal else float(problem.keys)
-    extra = DIAGONAL_KEYS + TILE / 2 if problem.causal else TILE_KEYS + -problem.keys % KEYS
+    extra = (
+        gpu.cost("attention.diagonal_keys") + TILE / 2
+        if problem.causal
+        else gpu.cost("attention.tile_keys") + -problem.keys % KEYS
+    )
     padded = tiles * TILE / problem.queries * (walked + extra) / walked
     waves = problem.heads * tiles / gpu.sms
     idle = 1.0
@@ -147,12 +117,12 @@ def products_s(problem: Attention, fractions: Fractions, flop: float, gpu: Gpu) 
     return flop / (peak * fraction) * padded * idle
 
 
-def _single_s(problem: Attention, backward: bool, flop: float, gpu: Gpu) -> float:
+def _single_s(problem: Attention, way: Way, flop: float, gpu: Gpu) -> float:
     """The same of float32: whole tiles, those above the diagonal of a causal mask left out, in three products [s]."""
     down, across = ceil(problem.queries / SINGLE_TILE), ceil(problem.keys / SINGLE_TILE)
     walked = sum(min(row + 1, across) for row in range(down)) if problem.causal else down * across
     whole = SINGLE_TILE**2 * walked / (problem.queries * problem.keys / (2.0 if problem.causal else 1.0))
-    fraction = (SINGLE_BACKWARD if backward else SINGLE_FORWARD)[problem.head_dim > 64]
+    fraction = gpu.cost(f"attention.float32_{problem.size}_{way}_fraction")
     rate = gpu.device.mma_tf32_flop_per_cycle * gpu.device.tensor_clock_hz / SPLIT_PRODUCTS
     idle = max(gpu.sms / (problem.heads * down), 1.0)
     return flop * whole / (rate * fraction * gpu.sms) * idle
@@ -166,9 +136,7 @@ def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         result = next((operand for operand in operation.inputs[4:] if operand.shape == query.shape), result)
     outputs = operation.outputs[:3]
     sums = scratch(query, 0, dtype="float32")
-    busy = products_s(problem, BACKWARD, 2.5 * problem.flop, gpu)
-    if any(problem.extra):
-        busy *= SLOWER[problem.extra, problem.head_dim > 64][1]
+    busy = products_s(problem, "backward", 2.5 * problem.flop, gpu)
     name = f"{problem.backend}_attention_backward"
     main = partial(gpu.kernel, name, source="attention", tensor_s=busy, note=_note(problem))
     if problem.backend == "efficient":
@@ -176,7 +144,7 @@ def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         return [filled, main((gradient, query, key, value, result), outputs)]
     kernels: list[PricedKernel] = []
     if problem.backend == "cudnn":
-        kernels.append(memset())
+        kernels.append(memset(gpu))
     else:
         for number, operand in enumerate((gradient, result)):
             if not _tokens_first(operand):
@@ -200,7 +168,11 @@ def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 def _decode(problem: Attention, operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     reads, outputs = operation.inputs[:3], operation.outputs[:1]
     name = f"{problem.backend}_attention_decode"
-    kernels = [gpu.kernel(name, reads, outputs, source="attention", chain=16, hbm_fraction=DECODE_FRACTION)]
+    kernels = [
+        gpu.kernel(
+            name, reads, outputs, source="attention", chain=16, hbm_fraction=gpu.cost("attention.decode_fraction")
+        )
+    ]
     if problem.backend == "flash" and problem.key_heads < SPLIT_BELOW * 2 * gpu.sms:
         kernels.append(gpu.kernel("attention_combine", (), outputs, source="attention", chain=8))
     if problem.backend == "cudnn" and problem.key_heads <= gpu.sms // 2:
@@ -244,3 +216,18 @@ def _note(problem: Attention) -> str:
     if any(problem.extra) and problem.backend != "cudnn":
         return "what a mask and dropout cost was read off cuDNN's kernels"
     return ""
+
+
+def split_heads(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`_transform_bias_rescale_qkv`: Q, K and V of each head from rows of all three, with their bias."""
+    elements = operation.inputs[0].elements
+    reads, writes = operation.inputs, operation.outputs
+    return [
+        gpu.kernel(
+            "transform_bias_rescale_qkv",
+            reads,
+            writes,
+            instructions=gpu.cost("attention.split_heads_instructions") * elements,
+            chain=2,
+        )
+    ]

@@ -3,32 +3,33 @@
 - all operands of one type and dense in one order: `vectorized_elementwise_kernel`, whose loads go ahead of its work;
 - dense, but cast on the way: `unrolled_elementwise_kernel`;
 - broadcast or strided: `elementwise_kernel`, index arithmetic for every element, one element after the other.
+
+`prelu`, `complex`, `polar`, `angle` and `rrelu_with_noise` stand at the end.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cmp_to_key
 from math import prod
 
 from ..gpu import LANES, OVERLAPPED, SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
-from ..priced import PricedKernel
-from .issue_slots import (
-    CAST,
-    FURTHER_INDEX,
-    INDEXED,
-    RANDOM,
-    SERIES,
-    TRANSCENDENTAL,
-    TRANSCENDENTAL_BACKWARD,
-    VECTORISED,
-)
+from ..priced import NoPrice, PricedKernel
 from .names import DRAWN, FILLED, MATH, MATH_BACKWARD, SERIES_OF
 
 THREADS = 128
 NARROW = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 LINE_BYTES = 128
-DEAR = ((MATH, TRANSCENDENTAL), (MATH_BACKWARD, TRANSCENDENTAL_BACKWARD), (SERIES_OF, SERIES))
+DEAR = (
+    (MATH, "elementwise.transcendental_instructions"),
+    (MATH_BACKWARD, "elementwise.transcendental_backward_instructions"),
+    (SERIES_OF, "elementwise.series_instructions"),
+)
 """Names of operations, and what they issue an element beyond simple ones."""
+REAL = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+"""Type of complex numbers -> of their parts."""
+POLAR = 2
+"""Functions of an element: a sine, a cosine."""
 
 
 def elementwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
@@ -45,14 +46,20 @@ def elementwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if name in ("clone", "to_copy") or (name == "pow" and operation.arguments.get("exponent") == 1.0):
         return [copied(inputs[0], output, gpu)]
     if name in DRAWN:
-        return [drawn(name, (), operation.outputs, gpu)]
+        return [random_fill(name, (), operation.outputs, gpu)]
     more = [operand for operand in operation.outputs[1:] if operand.shape == output.shape]
     return [iterate(name, inputs, output, gpu, more_outputs=more)]
 
 
-def drawn(name: str, inputs: Sequence[Operand], outputs: Sequence[Operand], gpu: Gpu) -> PricedKernel:
+def random_fill(name: str, inputs: Sequence[Operand], outputs: Sequence[Operand], gpu: Gpu) -> PricedKernel:
     """A kernel that draws a random number for every element."""
-    return gpu.kernel(f"distribution_{name}", inputs, outputs, instructions=RANDOM * outputs[0].elements, chain=5)
+    return gpu.kernel(
+        f"distribution_{name}",
+        inputs,
+        outputs,
+        instructions=gpu.cost("elementwise.random_instructions") * outputs[0].elements,
+        chain=5,
+    )
 
 
 def copied(source: Operand, target: Operand, gpu: Gpu) -> PricedKernel:
@@ -75,6 +82,12 @@ def contiguous(source: Operand, number: int, gpu: Gpu) -> tuple[list[PricedKerne
     return [iterate("copy", (source,), made, gpu)], made
 
 
+def in_order(*operands: Operand) -> None:
+    """Refuse tensors whose channels lie together, or with gaps: other kernels, or copies before these, run there."""
+    if not all(operand.is_contiguous for operand in operands):
+        raise NoPrice("of tensors that are not in the order of their dimensions")
+
+
 def iterate(
     name: str, inputs: Sequence[Operand], output: Operand, gpu: Gpu, *, more_outputs: Sequence[Operand] = ()
 ) -> PricedKernel:
@@ -86,19 +99,24 @@ def iterate(
     cast = len(types) > 1 and not (name == "copy" and output.dtype in NARROW and types - set(NARROW) == {"float32"})
     if len(shape) <= 1 and all(run in ((1,), ()) for run in strides):
         if cast:
-            issued = (INDEXED + CAST * max(len(tensors) - 1, 0)) * elements
+            issued = (
+                gpu.cost("elementwise.indexed_instructions")
+                + gpu.cost("elementwise.cast_instructions") * max(len(tensors) - 1, 0)
+            ) * elements
             ctas = elements / (4 * THREADS)
             return gpu.kernel(
                 "unrolled_elementwise", tensors, outputs, instructions=issued, ctas=ctas, chain=8, overlap=SERIAL
             )
-        issued = elements * next((slots for names, slots in DEAR if name in names), VECTORISED)
+        issued = elements * gpu.cost(
+            next((key for names, key in DEAR if name in names), "elementwise.vectorised_instructions")
+        )
         narrowest = min(operand.item_bytes for operand in (output, *tensors))
         ctas = elements / (THREADS * {1: 16, 2: 8}.get(narrowest, 4))
         return gpu.kernel(
             "vectorized_elementwise", tensors, outputs, instructions=issued, ctas=ctas, chain=1, overlap=OVERLAPPED
         )
-    further = FURTHER_INDEX * max(len(shape) - 2, 0) * max(len(tensors) - 1, 0)
-    further += CAST if cast and len(tensors) > 1 else 0.0
+    further = gpu.cost("elementwise.further_index_instructions") * max(len(shape) - 2, 0) * max(len(tensors) - 1, 0)
+    further += gpu.cost("elementwise.cast_instructions") if cast and len(tensors) > 1 else 0.0
     work = 2 if output.item_bytes >= 4 else 4
     moved, again = scattered_bytes(shape, (output, *tensors), strides, work, gpu)
     lines = scattered_lines(shape, (output, *tensors), strides, work)
@@ -106,7 +124,8 @@ def iterate(
         "elementwise",
         tensors,
         outputs,
-        instructions=(INDEXED + further) * elements + lines * gpu.device.issue_per_cycle * LANES,
+        instructions=(gpu.cost("elementwise.indexed_instructions") + further) * elements
+        + lines * gpu.device.issue_per_cycle * LANES,
         ctas=elements / (work * THREADS),
         chain=2 * work,
         l2_s=moved / gpu.device.l2_bytes_per_s,
@@ -200,3 +219,45 @@ def _broadcast(operand: Operand, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (0,) * missing + tuple(
         stride if size == wide else 0 for (size, stride), wide in zip(known, shape[missing:], strict=True)
     )
+
+
+def prelu(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Elements, or those that are negative times their channel's slope."""
+    return [iterate("prelu", operation.inputs, operation.outputs[0], gpu)]
+
+
+def prelu_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Gradients of elements, and of each one's slope, which a sum adds up afterwards."""
+    issued = gpu.cost("elementwise.prelu_backward_instructions") * operation.outputs[0].elements
+    reads, writes = operation.inputs, operation.outputs
+    return [gpu.kernel("prelu_backward", reads, writes, instructions=issued, chain=4, overlap=OVERLAPPED)]
+
+
+def complex_(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`complex`: real and imaginary parts side by side."""
+    return [iterate("complex", operation.inputs, operation.outputs[0], gpu)]
+
+
+def polar(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """One kernel, without casts."""
+    issued = POLAR * gpu.cost("elementwise.transcendental_instructions") * operation.outputs[0].elements
+    return [gpu.kernel("polar", operation.inputs, operation.outputs, instructions=issued, chain=1)]
+
+
+def angle(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Of complex numbers a complex result, whose real parts are copied; of real ones one kernel."""
+    source, output = operation.inputs[0], operation.outputs[0]
+    if source.dtype not in REAL:
+        return [iterate("atan", (source,), output, gpu)]
+    made = scratch(source, 0)
+    parts = replace(made, dtype=REAL[source.dtype], strides=tuple(2 * stride for stride in made.strides))
+    return [iterate("atan2", (source,), made, gpu), iterate("copy", (parts,), output, gpu)]
+
+
+def rrelu_with_noise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """`rrelu_with_noise`: in training a slope is drawn, and kept, for every element."""
+    source, output = operation.inputs[0], operation.outputs[0]
+    if operation.arguments.get("training"):
+        issued, writes = gpu.cost("elementwise.rrelu_instructions") * source.elements, (output, *operation.inputs[1:2])
+        return [gpu.kernel("rrelu_with_noise", (source,), writes, instructions=issued, chain=2, overlap=SERIAL)]
+    return [iterate("leaky_relu", (source,), output, gpu)]

@@ -16,10 +16,6 @@ CHUNK = 1 << 16
 MOST_CHUNKS = 320
 MOST_TENSORS = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
 """Lists that a kernel walks together -> most tensors of each (ATen/native/cuda/MultiTensorApply.cuh)."""
-CHUNK_LOADS = 60
-"""Latencies of a chunk's CTA. Kind: fitted, foreach kernels of 4.2 and 21 million elements on one H100."""
-FUSED = 150.0
-"""Instructions of fused Adam for an element. Kind: fitted, fused AdamW of bf16 parameters on one H100."""
 OPTIMIZERS = {"_fused_adam_": 5, "_fused_adamw_": 5, "_fused_sgd_": 3, "_fused_adagrad_": 4}
 """Fused optimizers -> lists of tensors: parameters, gradients, states, steps."""
 NORMS = ("_foreach_norm", "_foreach_max")
@@ -49,7 +45,9 @@ def foreach(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     written = [lists[0], *lists[2:]] if fused else [lists[0]] if in_place else [] if norm else [list(made[:count])]
     depth = min(len(lists) + (0 if in_place or norm else 1), 5)
     kernels = [gpu.kernel("fill", (), ())] if norm else []
-    kernels += _walked(lists, written, depth, gpu, instructions=FUSED if fused else 0.0)
+    kernels += _walked(
+        lists, written, depth, gpu, instructions=gpu.cost("foreach.optimizer_instructions") if fused else 0.0
+    )
     if norm:
         kernels.append(gpu.kernel("lpnorm_cleanup", (), made[:count], chain=4))
     return kernels
@@ -81,7 +79,7 @@ def _walked(
             [_view(tensors[piece.tensor], piece) for tensors in lists for piece in pieces],
             [_view(tensors[piece.tensor], piece) for tensors in written for piece in pieces],
             instructions=instructions * sum(piece.elements for piece in pieces),
-            chain=CHUNK_LOADS * min(1.0, max(piece.elements for piece in pieces) / CHUNK),
+            chain=gpu.cost("foreach.chunk_loads") * min(1.0, max(piece.elements for piece in pieces) / CHUNK),
             overlap=SERIAL,
         )
         for pieces in launches(lists[0], depth)

@@ -14,7 +14,6 @@ from ..gpu import SERIAL, Gpu, memset, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
 from .elementwise import LINE_BYTES, copied
-from .issue_slots import FURTHER_INDEX, WELFORD
 
 Dimensions = list[tuple[int, int]]
 """Sizes and strides in the source [elements]."""
@@ -28,31 +27,13 @@ MAX_THREADS = 512
 WARP = 32
 AT_A_TIME = 4
 """Values that a thread loads before it waits (`vt0`)."""
-OUTER_STEP = 1.3
-"""Latencies of loads that four values take along an outer dimension. Kind: fitted, sums of 16 and 512 rows on one
-H100."""
-CTA_S = 1.0e-6
-"""From a CTA's last load to its result [s]. Kind: fitted, means of 4,096 and 8,192 rows on one H200 and one H100."""
-INDEX = 60.0
-"""Instructions of a load where two dimensions are reduced that cannot be joined (`input_calc.get`, Reduce.cuh). Kind:
-fitted, sums over images and places of 4 x 256 x 128 x 128 bf16 on one H100, and of 2 x 3 x 512 x 512 to
-16 x 64 x 112 x 112 of bf16 and fp32 on one H200 (2026-11-28)."""
-SETUP = 115.0
-"""Instructions of each thread of short rows, which loads one value: where it is, what it shuffles. Kind: fitted,
-sums of 160,000 to 4.4 million rows of 16 and 32 on one H100."""
-SETUP_OF_LARGEST = 210.0
-"""The same of maxima and minima, which look for NaN whenever lanes meet. Kind: fitted, minima of 1 million rows of 32
-fp16, 256 B apart, and maxima of 2.3 million rows of 20 fp32 and of 256,000 of 300 bf16, on one H200 (2026-11-28)."""
-WALKED = 1.5
-"""Norm of rows that CTAs walk by themselves. Kind: fitted, the same."""
-SHARED_S = 2.5e-6
-"""Until CTAs of one output have found out which is last [s]. Kind: fitted, sums of all of 2 and 17 million elements on
-one H100."""
+WALKED = "reduction.walked_norm"
+"""Norm of rows that CTAs walk by themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Combining:
-    """How two values become one.
+class ReduceOp:
+    """How two values become one: keys of what it costs (`Gpu.cost`).
 
     Args:
         step: latencies of loads that four values take along the innermost dimension.
@@ -62,25 +43,41 @@ class Combining:
         setup: instructions of each thread of a row that no CTA walks alone, beside its values.
     """
 
-    step: float
-    partial: float = 2.5
-    instructions: float = 0.0
-    outer: float = 0.0
+    step: str
+    partial: str = "reduction.partial_loads"
+    instructions: str = ""
+    outer: str = ""
     item_bytes: int = 0
-    setup: float = SETUP
+    setup: str = "reduction.setup_instructions"
 
 
-SUM, MEAN = Combining(step=0.75), Combining(step=1.3)
-LARGEST = Combining(step=1.3, outer=10.0, setup=SETUP_OF_LARGEST)
-PLACED = Combining(step=1.5, instructions=10.0, outer=10.0, item_bytes=16)
-SPREAD = Combining(step=1.3, partial=12.0, instructions=WELFORD, outer=28.0, item_bytes=16)
-"""Sums; means and norms; maxima; these with their places; variances (Welford's, which divides whenever partial ones
-meet). Kind: fitted, rows of 4,096 elements (`step`), and sums, maxima and deviations over 2,048 to 65,536 rows (the
-rest) on one H100."""
+SUM, MEAN = ReduceOp(step="reduction.sum_loads"), ReduceOp(step="reduction.mean_loads")
+
+LARGEST = ReduceOp(
+    step="reduction.extreme_loads",
+    outer="reduction.extreme_outer_instructions",
+    setup="reduction.extreme_setup_instructions",
+)
+
+PLACED = ReduceOp(
+    step="reduction.place_loads",
+    instructions="reduction.place_instructions",
+    outer="reduction.place_outer_instructions",
+    item_bytes=16,
+)
+
+SPREAD = ReduceOp(
+    step="reduction.variance_loads",
+    partial="reduction.variance_partial_loads",
+    instructions="reduction.variance_instructions",
+    outer="reduction.variance_outer_instructions",
+    item_bytes=16,
+)
+"""Sums; means and norms; maxima; these with their places; variances."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Division:
+class ReduceConfig:
     """How threads share a reduction.
 
     Args:
@@ -110,10 +107,10 @@ def reduction(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if operation.name in PROMOTED and (source.dtype, outputs[0].dtype) not in KEPT and source.dtype != outputs[0].dtype:
         wide = scratch(source, 0, dtype=outputs[0].dtype)
         kernels = [copied(source, wide, gpu)]
-    return [*kernels, *reduced(wide, outputs, axes, gpu, combining_of(operation.name))]
+    return [*kernels, *reduced(wide, outputs, axes, gpu, reduce_op_of(operation.name))]
 
 
-def combining_of(name: str) -> Combining:
+def reduce_op_of(name: str) -> ReduceOp:
     """How an operation of this name combines values."""
     if name.startswith(("std", "var")):
         return SPREAD
@@ -125,7 +122,7 @@ def combining_of(name: str) -> Combining:
 
 
 def reduced(
-    source: Operand, outputs: tuple[Operand, ...], axes: tuple[int, ...], gpu: Gpu, combining: Combining
+    source: Operand, outputs: tuple[Operand, ...], axes: tuple[int, ...], gpu: Gpu, combining: ReduceOp
 ) -> list[PricedKernel]:
     """The kernels that reduce a tensor along axes, or along all of them where none is given."""
     rank = len(source.shape)
@@ -136,13 +133,25 @@ def reduced(
     division = divided(source.elements // made, made, inner, gpu)
     resident = gpu.device.max_warps_per_sm * WARP // division.threads * gpu.sms
     waves = max(division.ctas / resident, 1.0)
-    steps = ceil(division.values / AT_A_TIME) * (combining.step if inner else OUTER_STEP)
-    shared_s = SHARED_S + gpu.chain_s(combining.partial * division.partial, 0.0) if division.shared else 0.0
-    issued = (combining.instructions if inner else combining.outer) * source.elements
+    steps = ceil(division.values / AT_A_TIME) * gpu.cost(combining.step if inner else "reduction.outer_loads")
+    shared_s = (
+        gpu.cost("reduction.shared_s") + gpu.chain_s(gpu.cost(combining.partial) * division.partial, 0.0)
+        if division.shared
+        else 0.0
+    )
+    value_key = combining.instructions if inner else combining.outer
+    issued = (gpu.cost(value_key) if value_key else 0.0) * source.elements
     if inner and division.values <= 1:
-        issued += combining.setup * division.threads * division.ctas
+        issued += gpu.cost(combining.setup) * division.threads * division.ctas
     if len(walked) > 1:
-        issued += (INDEX + FURTHER_INDEX * (len(walked) - 2)) * source.elements / division.wide
+        issued += (
+            (
+                gpu.cost("reduction.index_instructions")
+                + gpu.cost("elementwise.further_index_instructions") * (len(walked) - 2)
+            )
+            * source.elements
+            / division.wide
+        )
     apart = walked[0][1] * source.item_bytes if inner and walked else source.item_bytes
     moved = (min(apart, gpu.device.sector_bytes) - source.item_bytes) * source.elements
     lines = source.elements / gpu.sms * min(apart / LINE_BYTES, 1.0) if moved > 0 else 0.0
@@ -153,16 +162,18 @@ def reduced(
         outputs,
         instructions=issued,
         chain=steps * waves,
-        latency_s=CTA_S * waves * (combining.setup / SETUP if ends_alone else 1.0),
+        latency_s=gpu.cost("reduction.cta_s")
+        * waves
+        * (gpu.cost(combining.setup) / gpu.cost("reduction.setup_instructions") if ends_alone else 1.0),
         l2_s=max(moved / gpu.device.l2_bytes_per_s, gpu.cycles_s(lines)),
         end_s=shared_s,
         scratch_bytes=division.kept * (combining.item_bytes or max(outputs[0].item_bytes, 4)),
         overlap=SERIAL if division.shared else WALKED,
     )
-    return [memset(), kernel] if division.shared else [kernel]
+    return [memset(gpu), kernel] if division.shared else [kernel]
 
 
-def divided(inputs: int, outputs: int, inner: bool, gpu: Gpu) -> Division:
+def divided(inputs: int, outputs: int, inner: bool, gpu: Gpu) -> ReduceConfig:
     """Threads and CTAs of a reduction of `inputs` values to each of `outputs`."""
     most, wide = MAX_THREADS, 1
     first, second = (inputs, outputs) if inner else (outputs, inputs)
@@ -186,7 +197,7 @@ def divided(inputs: int, outputs: int, inner: bool, gpu: Gpu) -> Division:
     target = gpu.sms * (gpu.device.max_warps_per_sm * WARP // (width * height))
     if split and values >= 256 and ctas <= target:
         shared = max(min(ceil(target / ctas), ceil(values / 16)), ceil(values / 256))
-        return Division(
+        return ReduceConfig(
             threads=width * height,
             ctas=ctas * shared,
             values=ceil(values / shared),
@@ -196,7 +207,7 @@ def divided(inputs: int, outputs: int, inner: bool, gpu: Gpu) -> Division:
             partial=ceil(shared / (width * height if inner else height)),
             kept=outputs * shared * (1 if inner else width * wide) if shared > 1 else 0,
         )
-    return Division(threads=width * height, ctas=ctas, values=values, wide=wide, split=split)
+    return ReduceConfig(threads=width * height, ctas=ctas, values=values, wide=wide, split=split)
 
 
 def _walked(source: Operand, output: Operand, axes: tuple[int, ...]) -> tuple[Dimensions, Dimensions]:

@@ -1,9 +1,10 @@
-"""Running sums, products and extremes: `cumsum`, `cumprod`, `logcumsumexp`, `cummax`, `cummin`.
+"""Running sums, products and extremes: `cumsum`, `cumprod`, `logcumsumexp`, `cummax`, `cummin`; histograms.
 
-Source: ATen/native/cuda/ScanUtils.cuh, torch 2.11 to 2.13.
+Source: ATen/native/cuda/ScanUtils.cuh, SummaryOps.cu, torch 2.11 to 2.13.
 Along the innermost dimension threads of a CTA take two values each, and add up what is before them in as many steps as
 the logarithm of how many they are; then comes the next stretch of the row. Along others a thread goes down alone, a
-load after every store. One row by itself is cub's.
+load after every store. One row by itself is cub's. In a histogram a thread takes an element, and adds
+by comparing and swapping until none has come between: threads of a CTA that meet in a bin follow each other.
 """
 
 from math import ceil, prod
@@ -11,29 +12,56 @@ from math import ceil, prod
 from ..gpu import SERIAL, Gpu, scratch
 from ..operation import Operand, Operation
 from ..priced import PricedKernel
-from .elementwise import contiguous, copied
+from .elementwise import contiguous, copied, iterate
+from .reductions import LARGEST, reduced
 
+COUNTING_THREADS, COUNTING_CTAS_PER_SM = 512, 4
+SMEM_BYTES = 48 << 10
+"""Shared memory of a CTA that asks for no more than any may have (`sharedMemPerBlock`)."""
+EVEN_BINS = "elements are taken to fall into all bins alike"
 THREADS = 512
 WARP = 32
 LEAST_WIDTH, MOST_WIDTH = 4, 9
 """Logarithm of the fewest and most threads that a row has."""
-STEP_CYCLES, STRETCH_CYCLES = 147, 460
-"""Of a step of a CTA's 512 threads, and of a stretch beyond its steps and loads. Kind: fitted, rows of 1,024 and 32,000
-elements in L2 on one H100."""
-LOGARITHM_CYCLES, PLACED_CYCLES = 473, 490
-"""Of a step that adds logarithms, with an exponential and a logarithm, or that keeps the larger of two values and its
-place. Kind: fitted, 1,024 rows of 4,096 elements of bf16 on one H200 (2026-11-28)."""
-STRETCH_LOADS = 2
-"""Latencies that a stretch takes; OUTER_LOADS: that a row takes along an outer dimension, where stores and loads take
-turns. Kind: fitted, the same behind a flushed L2, and 2,048 rows of 8 KiB."""
-OUTER_LOADS = 1.27
-STEP = 12.0
-"""Instructions of a thread in a step: addresses, two loads, an addition, a store, a barrier. Kind: assumed."""
-LOOK_BACK_LOADS = 10
-"""Latencies of cub's tiles, which wait for those before them. Kind: assumed."""
 
 
-def running_sum(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def histogram(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+    """Kernels of `histc` and `bincount`: zeros, and the additions; of `bincount` the ends of its range before."""
+    source, output = operation.inputs[0], operation.outputs[0]
+    kernels = []
+    if operation.name == "bincount":
+        for _ in ("min", "max"):
+            kernels += [*reduced(source, (output,), (), gpu, LARGEST), gpu.kernel("Memcpy DtoH", (), ())]
+    ctas = ceil(source.elements / COUNTING_THREADS)
+    met = min(source.elements, COUNTING_THREADS) / output.elements
+    waves = max(ctas / (COUNTING_CTAS_PER_SM * gpu.sms), 1.0)
+    added = gpu.kernel(
+        "histogram",
+        operation.inputs,
+        (output,),
+        instructions=(
+            gpu.cost(
+                "histogram.counted_wide_instructions" if source.item_bytes == 8 else "histogram.counted_instructions"
+            )
+        )
+        * source.elements,
+        ctas=ctas,
+        chain=2,
+        latency_s=gpu.cycles_s(gpu.cost("histogram.spin_cycles") * met) * waves,
+        overlap=SERIAL,
+        note=EVEN_BINS,
+    )
+    return [*kernels, iterate("fill", (), output, gpu), added]
+
+
+def other_histogram(operation: Operation) -> str:
+    """Which histograms have no price, in words; empty: it has one."""
+    if operation.name == "histc" and operation.arguments.get("min", 0) == operation.arguments.get("max", 0):
+        return "without its range, which the host asks the device for,"
+    return "of more bins than shared memory holds" if operation.outputs[0].bytes + 8 >= SMEM_BYTES else ""
+
+
+def cumsum(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`cumsum` and `cumprod`, of values of the result's type, in the order of their dimensions."""
     source, output = operation.inputs[0], operation.outputs[0]
     kernels: list[PricedKernel] = []
@@ -46,22 +74,22 @@ def running_sum(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     axis = int(operation.arguments.get("dim", -1)) % rank if rank else 0
     row = source.shape[axis] if rank else 1
     if row == source.elements:
-        scan = gpu.kernel("scan", (source,), (output,), chain=LOOK_BACK_LOADS, overlap=SERIAL)
+        scan = gpu.kernel("scan", (source,), (output,), chain=gpu.cost("scan.look_back_loads"), overlap=SERIAL)
         return [*kernels, gpu.kernel("scan_init", (), ()), scan]
     if axis == rank - 1:
         return [*kernels, _along(source, (output,), row, gpu)]
     return [*kernels, _down(source, (output,), row, prod(source.shape[axis + 1 :]), gpu)]
 
 
-def running_choice(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def cummax(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     """`cummax`, `cummin`, which give places too, and `logcumsumexp`: kernels of the same form, with dearer steps."""
     kernels, source = contiguous(operation.inputs[0], 1, gpu)
     rank = len(source.shape)
     axis = int(operation.arguments.get("dim", -1)) % rank if rank else 0
     row = source.shape[axis] if rank else 1
     if axis == max(rank - 1, 0):
-        cycles = LOGARITHM_CYCLES if operation.name.startswith("log") else PLACED_CYCLES
-        return [*kernels, _along(source, operation.outputs, row, gpu, cycles)]
+        step = "scan.logarithm_step_cycles" if operation.name.startswith("log") else "scan.choice_step_cycles"
+        return [*kernels, _along(source, operation.outputs, row, gpu, step)]
     return [*kernels, _down(source, operation.outputs, row, prod(source.shape[axis + 1 :]), gpu)]
 
 
@@ -72,7 +100,7 @@ def width_log2(rows: int, row: int) -> int:
 
 
 def _along(
-    source: Operand, outputs: tuple[Operand, ...], row: int, gpu: Gpu, step_cycles: int = STEP_CYCLES
+    source: Operand, outputs: tuple[Operand, ...], row: int, gpu: Gpu, step: str = "scan.step_cycles"
 ) -> PricedKernel:
     """`tensor_kernel_scan_innermost_dim`, with indices or without."""
     rows = source.elements // row
@@ -83,9 +111,9 @@ def _along(
         "scan",
         (source,),
         outputs,
-        instructions=STEP * steps * source.elements / 2,
-        chain=STRETCH_LOADS * stretches * waves,
-        latency_s=gpu.cycles_s(STRETCH_CYCLES + step_cycles * steps) * stretches * waves,
+        instructions=gpu.cost("scan.step_instructions") * steps * source.elements / 2,
+        chain=gpu.cost("scan.stretch_loads") * stretches * waves,
+        latency_s=gpu.cycles_s(gpu.cost("scan.stretch_cycles") + gpu.cost(step) * steps) * stretches * waves,
         overlap=SERIAL,
     )
 
@@ -94,7 +122,9 @@ def _down(source: Operand, outputs: tuple[Operand, ...], row: int, inner: int, g
     """`tensor_kernel_scan_outer_dim`."""
     threads = min(inner, THREADS)
     waves = _waves(source.elements // (row * inner) * ceil(inner / threads), threads, gpu)
-    return gpu.kernel("scan_outer", (source,), outputs, chain=OUTER_LOADS * row * waves, overlap=SERIAL)
+    return gpu.kernel(
+        "scan_outer", (source,), outputs, chain=gpu.cost("scan.outer_loads") * row * waves, overlap=SERIAL
+    )
 
 
 def _waves(ctas: int, threads: int, gpu: Gpu) -> float:

@@ -184,6 +184,15 @@ def test_a_file_of_any_architecture_loads_back_with_the_numbers_of_its_sm(capabi
     assert ("base = " in text) == (capability == "11.0")
 
 
+def test_costs_of_kernels_that_are_the_devices_own_stand_in_its_file() -> None:
+    """In tables of their families; those of the architecture do not."""
+    kernels = H200.torch_kernels.with_number("softmax.row_s", 1e-6, Provenance("measured", "our card"))
+    text = device_toml(replace(H200, torch_kernels=kernels))
+    assert "[torch_kernels.softmax]\nrow_s = " in text
+    assert "round_s" not in text
+    assert parse_device(text, "again.toml").torch_kernels == kernels
+
+
 def test_constants_without_a_key_are_comments() -> None:
     """The file still loads, and they can be read in it."""
     text = report.toml_text(settled())

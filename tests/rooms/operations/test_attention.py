@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import mean
 
 import pytest
-from support.lab import FOLDER, measured
+from support.lab import DATA, measured
 from support.torch_prices import kernels_of, operation, tensor, time_of
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.operations.families.attention import problem_of
@@ -35,7 +35,7 @@ def timed() -> Iterator[tuple[Device, Operation, float]]:
         for backend in ("flash", "cudnn"):
             forward, _ = forward_and_backward(backend, (batch, heads, length, dim), causal)
             yield H200, forward, flop / row["flop_per_s"][f"sdpa-{backend}"]
-    with lzma.open(FOLDER / "attention-speed-h100-2026-11-27.ndjson.xz", "rt") as lines:
+    with lzma.open(DATA / "attention-speed-h100-2026-11-27.ndjson.xz", "rt") as lines:
         for row in map(json.loads, lines):
             if row["kind"] == "peer":
                 backend, length, dim = row["name"].split("_")[0].lower(), row["N"], row["D"]

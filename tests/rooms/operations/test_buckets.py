@@ -2,7 +2,7 @@
 
 import pytest
 from support.steps import H200, kernel, matmul, profiled
-from tilesight.simulator.operations.gaps import HOST_S
+from tilesight.simulator.operations.gaps import host_s
 from tilesight.simulator.operations.profile import Profile
 from tilesight.simulator.report.operations.buckets import Size, buckets_of, buckets_text, least_above
 
@@ -30,7 +30,7 @@ def test_padding_costs_what_the_bucket_takes_more_and_a_graph_saves_the_host() -
     """Five sequences in a bucket of eight take three more; one operation of the host's is saved."""
     first, second = buckets_of([Size(batch=4, held=1000), Size(batch=8, held=1000)], _run)
     assert first.padding_s is None and second.padding_s == pytest.approx(6e-6)
-    assert first.saved_s == pytest.approx(HOST_S["eager"])
+    assert first.saved_s == pytest.approx(host_s("eager", H200))
     assert second.to_dict()["graph_s"] == pytest.approx(16e-6) and second.to_dict()["padded_from"] == "5x1000"
     lines = [line.split() for line in buckets_text([first, second], 120).splitlines()]
     shown = "8x1000 27.0 us 16.0 us 11.0 us, 41 % 2.00 us 5x1000 6.00 us, 60 %"

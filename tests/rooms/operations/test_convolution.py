@@ -10,7 +10,7 @@ from statistics import mean
 import pytest
 from support.torch_prices import channels_last, kernels_of, operation, script, tensor
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.operations.families.convolutions.dense import held_bytes
+from tilesight.simulator.operations.families.convolutions.convolution import held_bytes
 from tilesight.simulator.operations.operation import Operation, RecordedStep
 from tilesight.simulator.operations.price import price_step
 from tilesight.simulator.operations.workspaces import peak_bytes

@@ -5,14 +5,14 @@ from math import prod
 import pytest
 from support.torch_prices import channels_last, kernels_of, operation, script, tensor
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.operations.families import ordering
 from tilesight.simulator.operations.families.convolutions import depthwise
-from tilesight.simulator.operations.families.movement import HEADS
 from tilesight.simulator.operations.families.sorting import ROW_SORTS, RowSort
+from tilesight.simulator.operations.gpu import Gpu
 from tilesight.simulator.operations.operation import Operation
 
 LAB = script()
 H100 = load_device("h100")
+GPU = Gpu(H100)
 
 
 def counted(work: Operation, kernel: str) -> float:
@@ -20,18 +20,18 @@ def counted(work: Operation, kernel: str) -> float:
     if kernel == "radix_sort_rows":
         keys = work.inputs[0]
         threads, items = ROW_SORTS[min(longest for longest in ROW_SORTS if keys.shape[-1] <= longest)]
-        return RowSort(threads=threads, items=items, passes=2 * keys.item_bytes).instructions
+        return RowSort(threads=threads, items=items, passes=2 * keys.item_bytes).instructions(GPU)
     if kernel == "histogram":
-        return ordering.WIDE if work.inputs[0].item_bytes == 8 else ordering.COUNTED
+        return GPU.cost(f"histogram.counted{'_wide' if work.inputs[0].item_bytes == 8 else ''}_instructions")
     if kernel == "conv_depthwise2d_grad_weight":
-        return depthwise.WEIGHTS
+        return GPU.cost("depthwise.weights_instructions")
     if kernel == "transform_bias_rescale_qkv":
-        return HEADS
+        return GPU.cost("attention.split_heads_instructions")
     window = work.inputs[-1].shape[2:]
     unrolled = window in ((1, 1), (3, 3), (5, 5))
     if kernel == "conv_depthwise2d_forward":
-        return depthwise.forward_counted(work.inputs[-1]).of(window)
-    return (depthwise.BACKWARD_UNROLLED if unrolled else depthwise.BACKWARD).of(window)
+        return depthwise.forward_counted(work.inputs[-1], GPU).of(window)
+    return depthwise.counted_of("backward_unrolled" if unrolled else "backward", GPU).of(window)
 
 
 def test_instructions_are_those_that_the_machine_code_runs() -> None:

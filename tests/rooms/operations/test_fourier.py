@@ -5,7 +5,7 @@ from math import log2
 import pytest
 from support.torch_prices import behind_a_flush, kernels_of, operation, tensor, time_of
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.operations.families.transforms.fourier import COMPLEX_BYTES
+from tilesight.simulator.operations.families.fft import COMPLEX_BYTES
 from tilesight.simulator.operations.operation import Operation
 
 H200 = load_device("h200")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from support.torch_prices import kernels_of, operation, tensor, time_of
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.operations.families.movement import found_again
+from tilesight.simulator.operations.families.indexing import found_again
 
 H100 = load_device("h100")
 

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from support.image_operations import Measured, made, measured
 from support.torch_prices import channels_last, kernels_of, operation, script, tensor, time_of
 from tilesight.simulator.device.device import Device, load_device
-from tilesight.simulator.operations.families.images.adaptive import SWAP_LOADS
-from tilesight.simulator.operations.families.images.planes import TURN_LOADS
 from tilesight.simulator.operations.gpu import Gpu
 
 LAB = script()
@@ -97,7 +95,7 @@ def test_a_plane_waits_for_its_loads_at_least() -> None:
     """Bilinear up-sampling of 2,048 small planes: as many latencies of HBM, which no bandwidth shortens."""
     (work,) = made("bilinear", "bfloat16", "8x256x32")
     for device in DEVICES:
-        assert time_of(device, work) >= TURN_LOADS * Gpu(device).chain_s(2048, 1.0) * 0.99
+        assert time_of(device, work) >= Gpu(device).cost("image.plane_loads") * Gpu(device).chain_s(2048, 1.0) * 0.99
 
 
 def test_additions_of_bf16_take_turns_in_words_and_those_of_fp32_do_not() -> None:
@@ -111,7 +109,7 @@ def test_means_of_few_large_windows_wait_for_each_swap() -> None:
     """74 x 74 elements of each window, one behind the other."""
     (work,) = made("adaptive_avg_pool2d 7 backward", "bfloat16", "2x3x512")
     for device in DEVICES:
-        assert time_of(device, work) >= SWAP_LOADS * Gpu(device).chain_s(74 * 74, 0.0)
+        assert time_of(device, work) >= Gpu(device).cost("pool.adaptive_swap_loads") * Gpu(device).chain_s(74 * 74, 0.0)
 
 
 @pytest.mark.parametrize(

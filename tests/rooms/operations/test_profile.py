@@ -137,6 +137,7 @@ def test_json_has_every_kernel_with_its_keys(layers: Profile) -> None:
     assert list(answer["rows"][0]) == [
         *("number", "module", "operation", "parts", "where", "phase", "kernel", "source", "start_s", "time_s"),
         *("at_least_s", "bound_by", "hbm_read_bytes", "hbm_write_bytes", "l2_bytes", "reason", "note"),
+        "one_shape",
     ]
     assert answer["complete"] is False and answer["queue"] == "stream"
     assert (answer["rows"][-1]["time_s"], answer["rows"][-1]["at_least_s"]) == (None, 7e-6)

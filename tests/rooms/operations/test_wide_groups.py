@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from support.torch_prices import channels_last, kernels_of, operation, script, tensor
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.operations.families.convolutions.dense import held_bytes
+from tilesight.simulator.operations.families.convolutions.convolution import held_bytes
 from tilesight.simulator.operations.operation import Operation
 from tilesight.simulator.operations.priced import PricedKernel
 

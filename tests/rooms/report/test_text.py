@@ -1,6 +1,7 @@
 """What people and programs read: JSON, tables, words, timeline. Pictures and pages are in test_report_pictures."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -289,7 +290,10 @@ def test_every_number_of_a_device_is_shown_with_kind_and_source() -> None:
         assert f"\n{key} " in text
         assert document["sm"][key]["source"] == origin.source  # type: ignore[index]
         assert document["sm"][key]["value"] == getattr(device.sm, key)  # type: ignore[index]
-    assert "Its SM, machine code:" in text.splitlines()
+    for key, number in device.torch_kernels.numbers().items():
+        assert re.search(rf"^{key} +\S.*{re.escape(number.doc)}", text, re.MULTILINE)
+        assert document["torch_kernels"][key]["source"] == number.origin.source  # type: ignore[index]
+    assert {"Its SM, machine code:", "Kernels of torch and its libraries, softmax:"} < set(text.splitlines())
 
 
 @pytest.mark.parametrize("name", catalogue())

@@ -8,7 +8,7 @@ import pytest
 from tilesight.kernels.compile.call import KernelCall
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.emulator.storage import Storage
-from tilesight.simulator.operations.gpu import EMPTY_S
+from tilesight.simulator.operations.gpu import empty_kernel_s
 from tilesight.simulator.operations.operation import Operand, Operation, RecordedStep
 from tilesight.simulator.prediction.kernel_row import KernelRow
 from tilesight.simulator.screening.static_time import StaticWork
@@ -103,5 +103,5 @@ def test_a_static_time_is_at_least_that_of_handing_out_the_ctas(monkeypatch: pyt
     device = load_device("h200")
     handed_out_s = 10**7 * device.cta_dispatch_cycles / device.boost_clock_hz
     assert step_kernels.static_s([launch(4), launch(8)], device, "h200", Predicting()) == pytest.approx(
-        [EMPTY_S + handed_out_s, 0.0]
+        [empty_kernel_s(device) + handed_out_s, 0.0]
     )

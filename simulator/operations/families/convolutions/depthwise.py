@@ -1,10 +1,7 @@
 """Depthwise convolutions: torch's own kernels, which take an output (or a gradient) a thread; cuDNN's of channels last.
 
 Source: `_select_conv_backend` (ATen/native/Convolution.cpp) and ATen/native/cuda/DepthwiseConv2d.cu, torch 2.11 to
-2.13. Convolutions along one dimension are run as of two, from a contiguous copy. Instructions of torch's kernels for an
-output were counted by running torch 2.11's machine code for sm_90 through the simulator
-(validate/lab/torch_machine_code.py), and are met by 4 % forward, 12 % backward. Most are index arithmetic: divisions by
-sizes that the compiler does not know.
+2.13. Convolutions along one dimension are run as of two, from a contiguous copy.
 """
 
 from dataclasses import dataclass, replace
@@ -21,13 +18,15 @@ UNROLLED = (1, 3, 5)
 """Sides of square windows that have kernels of their own."""
 GRADIENT_THREADS = 256
 GRADIENT_CTAS_PER_SM = 8
-GRADIENT_LOADS = 1.35
-"""Latencies of L2 in an output's turn of the gradient of weights, whose loads do not go ahead. Kind: counted."""
+LOOPED = 4
+"""Places that one of the two loops over a row takes; rows of whole ones, or of fewer, go through one loop alone."""
+VECTOR = 4
+"""Channels that these kernels take at a time: 96 to 768 and 240 have them, three have others. Kind: measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """Instructions for an output: `first`, and for each row and each place of its window more. Kind: counted."""
+    """Instructions for an output: `first`, and for each row and each place of its window more."""
 
     first: float
     row: float
@@ -36,41 +35,6 @@ class Counted:
     def of(self, window: tuple[int, ...]) -> float:
         """Of a window of rows and places in a row."""
         return self.first + self.row * prod(window[:-1]) + self.place * prod(window)
-
-
-FORWARD, FORWARD_UNROLLED = Counted(first=178, row=50, place=7.4), Counted(first=128, row=0, place=12)
-FORWARD_ONE_LOOP = Counted(first=198, row=30, place=7.4)
-"""Where rows are whole LOOPED places or fewer than these: one of the two loops that others go through in each row."""
-LOOPED = 4
-FLOAT_LESS = Counted(first=-10, row=0, place=-1.3)
-"""Fewer of these in float32, which converts nothing."""
-BACKWARD, BACKWARD_UNROLLED = Counted(first=149, row=0, place=21.7), Counted(first=160, row=0, place=13.5)
-ISSUED = 0.75
-"""Of the issue slots that such code reaches: conversions and multiplications to the high half go at a quarter and half
-of the rate. Kind: fitted, a window of 4 of 8 x 2048 x 2048 elements on one H100 (2026-11-27), which it meets as well as
-windows of 7 x 7 and 3 x 3."""
-CHANNELS_LAST = Counted(first=25, row=0, place=5)
-"""Of cuDNN's `conv2d_c1_k1_nhwc_specialized`. Kind: fitted, 7 x 7 of 32 x 96 x 56 x 56 elements on one H100
-(2026-11-27); 3 x 3 it meets by 20 %, 7 x 7 of planes of 7 x 7, which wait, by 35 %."""
-CHANNELS_LAST_FLOAT = Counted(first=25, row=0, place=8.2)
-"""The same of float32: `conv2d_c1_k1_nhwc`, and of the input's gradient `dgrad2d_c1_k1_nhwc_specialized`. Kind: fitted,
-forward 5 x 5 of 96 x 240 x 28 x 28 elements on one H200 (130 us); the gradient it meets by 2 %."""
-CHANNELS_LAST_LOADS = 15
-VECTOR = 4
-"""Channels that these kernels take at a time: 96 to 768 and 240 have them, three have others. Kind: measured."""
-COMMON = Counted(first=468, row=0, place=200)
-"""Of cuDNN's `convolve_common_engine_float_NHWC`, for a pixel of one group, of which it makes dozens of filters, wanted
-or not. Kind: fitted, windows of 11 x 1 of one of three channels (164 us), and 3 x 3 of 64 channels, whose places are
-576 (907 us), on one H200; three filters of these take as long as one."""
-GROUPED_DIRECT = Counted(first=0, row=0, place=61)
-"""Of cuDNN's `conv2d_grouped_direct_kernel`. Kind: measured, a window of 1 x 11 of 8 x 3 x 502 x 502 elements on one
-H200 (121 us)."""
-WEIGHTS_LAST = 10.5
-"""Of the gradient of weights in float32, channels last, for an output and a place in the window, and WEIGHTS_LAST_S: a
-kernel after it [s]. Kind: measured, 5 x 5 of 96 x 240 x 28 x 28 elements on one H200 (148 us)."""
-WEIGHTS_LAST_S = 0.4e-6
-WEIGHTS = 36.0
-"""Of the gradient of weights for an output and a place in the window. Kind: counted."""
 
 
 def is_depthwise(operation: Operation) -> bool:
@@ -112,26 +76,28 @@ def depthwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         return [*main, *(added(output, bias, gpu) for bias in operation.inputs[2:])]
     kernels, operands = _contiguous(operation.inputs, gpu)
     weights = operands[1]
-    counted = forward_counted(weights)
+    counted = forward_counted(weights, gpu)
     return [*kernels, _walk("conv_depthwise2d_forward", operands, output, counted, window, gpu)]
 
 
 def _channels_last(reads: tuple[Operand, ...], output: Operand, window: tuple[int, ...], gpu: Gpu) -> PricedKernel:
     """One forward, or of the gradient of the input."""
-    counted = CHANNELS_LAST_FLOAT if output.dtype == "float32" else CHANNELS_LAST
+    counted = counted_of("nhwc_float32" if output.dtype == "float32" else "nhwc", gpu)
     issued = counted.of(window) * output.elements
     name = "conv2d_nhwc_depthwise"
-    return gpu.kernel(name, reads, (output,), instructions=issued, chain=CHANNELS_LAST_LOADS, overlap=SERIAL)
+    return gpu.kernel(
+        name, reads, (output,), instructions=issued, chain=gpu.cost("depthwise.nhwc_loads"), overlap=SERIAL
+    )
 
 
 def _few_channels_last(source: Operand, weights: Operand, output: Operand, gpu: Gpu) -> list[PricedKernel]:
     """All channels in one kernel where the window is of one row, and otherwise in one of each."""
     window, channels = weights.shape[2:], output.shape[1]
     if window[0] == 1:
-        issued = GROUPED_DIRECT.of(window) * output.elements
+        issued = gpu.cost("depthwise.grouped_direct_place_instructions") * prod(window) * output.elements
         name = "conv2d_grouped_direct"
         return [gpu.kernel(name, (source, weights), (output,), instructions=issued, overlap=SERIAL)]
-    issued = COMMON.of(window) * output.elements / channels
+    issued = counted_of("common", gpu).of(window) * output.elements / channels
     kernels = []
     for channel in range(channels):
         image, made = (
@@ -164,12 +130,12 @@ def _backward_channels_last(operation: Operation, gpu: Gpu) -> list[PricedKernel
         kernels.append(_channels_last((gradient, weights), next(outputs), window, gpu))
     if wanted[1]:
         of_weights = next(outputs)
-        issued = WEIGHTS_LAST * gradient.elements * prod(window)
+        issued = gpu.cost("depthwise.nhwc_weights_place_instructions") * gradient.elements * prod(window)
         name, reads = "conv2d_nhwc_depthwise_grad_weight", (gradient, source)
         kernels += [
-            memset(),
+            memset(gpu),
             gpu.kernel(name, reads, (of_weights,), instructions=issued, overlap=SERIAL),
-            gpu.kernel(f"{name}_post", (), (of_weights,), latency_s=WEIGHTS_LAST_S),
+            gpu.kernel(f"{name}_post", (), (of_weights,), latency_s=gpu.cost("depthwise.nhwc_weights_post_s")),
         ]
     if wanted[2]:
         axes = tuple(axis for axis in range(len(gradient.shape)) if axis != 1)
@@ -190,7 +156,12 @@ def depthwise_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
         ctas = weights.elements
         turns = ceil(gradient.elements // gradient.shape[1] / GRADIENT_THREADS)
         waves = max(ctas / (GRADIENT_CTAS_PER_SM * gpu.sms), 1.0)
-        issued = WEIGHTS * gradient.elements * prod(weights.shape[2:]) / ISSUED
+        issued = (
+            gpu.cost("depthwise.weights_instructions")
+            * gradient.elements
+            * prod(weights.shape[2:])
+            / gpu.cost("depthwise.issue_fraction")
+        )
         kernels.append(
             gpu.kernel(
                 "conv_depthwise2d_grad_weight",
@@ -198,12 +169,15 @@ def depthwise_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
                 (of_weights,),
                 instructions=issued,
                 ctas=ctas,
-                latency_s=turns * waves * GRADIENT_LOADS * gpu.cycles_s(gpu.device.l2_latency_cycles),
+                latency_s=turns
+                * waves
+                * gpu.cost("depthwise.weights_loads")
+                * gpu.cycles_s(gpu.device.l2_latency_cycles),
                 overlap=SERIAL,
             )
         )
     if of_input:
-        counted = BACKWARD_UNROLLED if _is_unrolled(weights) else BACKWARD
+        counted = counted_of("backward_unrolled" if _is_unrolled(weights) else "backward", gpu)
         operands = [gradient, weights]
         kernels.append(_walk("conv_depthwise2d_backward", operands, of_input, counted, weights.shape[2:], gpu))
     if of_bias:
@@ -237,7 +211,7 @@ def _is_cudnn(source: Operand, weights: Operand) -> bool:
 def _walk(
     name: str, operands: list[Operand], output: Operand, counted: Counted, window: tuple[int, ...], gpu: Gpu
 ) -> PricedKernel:
-    issued = counted.of(window) * output.elements / ISSUED
+    issued = counted.of(window) * output.elements / gpu.cost("depthwise.issue_fraction")
     ctas = ceil(output.elements / THREADS)
     return gpu.kernel(name, operands, (output,), instructions=issued, ctas=ctas, chain=2, overlap=SERIAL)
 
@@ -258,15 +232,23 @@ def _steps(operand: Operand) -> list[int]:
     return [stride for stride, size in zip(operand.strides, operand.shape, strict=True) if size > 1]
 
 
-def forward_counted(weights: Operand) -> Counted:
+def counted_of(kernel: str, gpu: Gpu, *, row: float = 0.0) -> Counted:
+    """Instructions of a kernel. Args: kernel: as keys of its costs begin; row: of each row of a window."""
+    first = gpu.cost(f"depthwise.{kernel}_instructions")
+    return Counted(first=first, row=row, place=gpu.cost(f"depthwise.{kernel}_place_instructions"))
+
+
+def forward_counted(weights: Operand, gpu: Gpu) -> Counted:
     """Instructions of torch's kernel for a window."""
     if _is_unrolled(weights):
-        return FORWARD_UNROLLED
+        return counted_of("forward_unrolled", gpu)
     places = weights.shape[-1]
-    counted = FORWARD_ONE_LOOP if places < LOOPED or places % LOOPED == 0 else FORWARD
+    kernel = "forward_one_loop" if places < LOOPED or places % LOOPED == 0 else "forward"
+    counted = counted_of(kernel, gpu, row=gpu.cost(f"depthwise.{kernel}_row_instructions"))
     if weights.dtype != "float32":
         return counted
-    return replace(counted, first=counted.first + FLOAT_LESS.first, place=counted.place + FLOAT_LESS.place)
+    less = counted_of("float32_less", gpu)
+    return replace(counted, first=counted.first - less.first, place=counted.place - less.place)
 
 
 def _is_unrolled(weights: Operand) -> bool:

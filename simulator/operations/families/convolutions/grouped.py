@@ -3,20 +3,25 @@
 In NCHW cuDNN makes the product of each group by itself, with copies of its own in the other layout. In NHWC one kernel
 makes all of them, but its steps are whole: where channels of groups are no multiples of them, all groups are copied
 apart, filled up with zeros, and what they made is copied together again.
+
+Gradients of weights in TF32 stand at the end. Both operands are summed over pixels, but their channels lie together;
+`wgmma` takes such operands in 16 bits alone. Kernels (`sm90_xmma_wgrad_indexed_..._tf32f32`) turn them on the way,
+which takes longer than to multiply.
 """
 
 from dataclasses import replace
-from math import prod
+from math import ceil, prod
 
 from ...gpu import SERIAL, Gpu, memset, scratch
 from ...operation import Operand
 from ...priced import PricedKernel
 from .implicit_product import (
-    FILTERS_TURNED_S,
+    APART_PARTS,
     HALF_BYTES,
     NARROW,
     STEP_BYTES,
     Implicit,
+    Run,
     at_fraction,
     by_tiles,
     copies_bytes,
@@ -24,12 +29,9 @@ from .implicit_product import (
     with_copies,
 )
 
-TRANSFORMED = 265.0
-"""Instructions of cuDNN's `tensorTransformGeneric` for an element that it reads. Kind: fitted, 23 and 26 million
-elements of bf16 on one H200 (190 and 218 us)."""
-GRADIENT_FRACTION = 0.13
-"""Of the tensor peak, gradients of the input of one group (or its transposed convolution) by kernels for the GPU's
-predecessor. Kind: measured, 8 groups of 256 and 128 channels with strides of two on one H200, 24 us each."""
+TURNED_TALL, TURNED_STEP = 128, 32
+"""Channels of the result of a tile, and pixels that it takes at a time; along channels of a tap as many, or half of
+them where there are no more. Kind: names of kernels."""
 
 
 def runs_apart(product: Implicit, operand: Operand, *, together: bool) -> bool:
@@ -48,7 +50,7 @@ def group_by_group(
 ) -> list[PricedKernel]:
     """All kernels of each group. Args: gradient: whether the product is a gradient of the input."""
     alone = replace(product, groups=1)
-    run = at_fraction(alone, GRADIENT_FRACTION, gpu) if gradient else by_tiles(alone, gpu)
+    run = at_fraction(alone, gpu.cost("convolution.group_gradient_fraction"), gpu) if gradient else by_tiles(alone, gpu)
     kernels = []
     for number in range(product.groups):
         operands = (_part(image, 1, number, product.groups), _part(weights, 0, number, product.groups))
@@ -63,8 +65,10 @@ def filled_up(product: Implicit, image: Operand, weights: Operand, output: Opera
     result = _filled_images(product.groups, output)
     whole = replace(product, channels=_whole(product.channels, image), columns=_whole(product.columns, image))
     kernels = []
-    for source, target, start_s in zip((image, weights), reads, (0.0, FILTERS_TURNED_S), strict=True):
-        kernels += [memset(target.bytes, gpu), _transformed(source, target, gpu, start_s)]
+    for source, target, start_s in zip(
+        (image, weights), reads, (0.0, gpu.cost("convolution.filters_turned_s")), strict=True
+    ):
+        kernels += [memset(gpu, target.bytes), _transformed(source, target, gpu, start_s)]
     kernels += made(whole, by_tiles(whole, gpu), reads, result, gpu)
     return [*kernels, _transformed(result, output, gpu)]
 
@@ -112,7 +116,24 @@ def _filled_weights(groups: int, weights: Operand) -> Operand:
 
 
 def _transformed(source: Operand, target: Operand, gpu: Gpu, start_s: float = 0.0) -> PricedKernel:
-    issued = TRANSFORMED * prod(source.shape)
+    issued = gpu.cost("convolution.group_transform_instructions") * prod(source.shape)
     return gpu.kernel(
         "tensorTransformGeneric", (source,), (target,), instructions=issued, start_s=start_s, overlap=SERIAL
     )
+
+
+def of_turned_weights(product: Implicit, channels: int, gpu: Gpu) -> Run:
+    """The gradient of the weights in TF32. Args: channels: of a tap."""
+    wide = TURNED_TALL if channels > TURNED_TALL // 2 else TURNED_TALL // 2
+    ctas = product.groups * ceil(product.rows / TURNED_TALL) * ceil(channels / wide) * (product.columns // channels)
+    parts = max(gpu.sms // ctas, 1)
+    steps = ceil(product.channels / parts / TURNED_STEP)
+    step_s = gpu.cycles_s((TURNED_TALL + wide) * TURNED_STEP / gpu.cost("convolution.turned_per_cycle"))
+    time_s = max(ctas * parts / gpu.sms, 1.0) * (
+        steps * step_s + gpu.cost("convolution.tile_s") + gpu.cost("convolution.element_s") * TURNED_TALL * wide
+    )
+    if parts == 1:
+        return Run(time_s=time_s)
+    if parts < APART_PARTS:
+        return Run(time_s=time_s, more_s=gpu.cost("convolution.summed_s"), before="init_device_workspace")
+    return Run(time_s=time_s, before="init_device_workspace", summed_s=gpu.cost("convolution.summed_apart_s"))

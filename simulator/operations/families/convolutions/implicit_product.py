@@ -2,8 +2,7 @@
 
 Pixels by channels of the result are cut into tiles, as in `matmul`. But channels of each tap of the window are padded
 to whole steps; tiles of pixels that have no neighbour along the channels are loaded by one CTA each; and a CTA that
-ends a tile begins the next with nothing loaded. Constants were read off convolutions of bf16 on one H100, 20 shapes of
-64 to 1,280 channels and 7 to 3,000 pixels a line: every second one of `conv` in `validate/lab/torch_operations.py`.
+ends a tile begins the next with nothing loaded.
 """
 
 from dataclasses import dataclass, replace
@@ -12,8 +11,7 @@ from math import ceil, prod
 from ...gpu import SERIAL, Gpu, memset, scratch
 from ...operation import Operand
 from ...priced import PricedKernel
-from ..issue_slots import PADDED, REORDERED
-from ..products.matmul import RATES, STREAM_FRACTION, TILED
+from ..products.matmul import RATES, TILED
 
 Tile = tuple[int, int]
 TILES: tuple[Tile, ...] = ((128, 64), (256, 64), (128, 128), (256, 128))
@@ -30,43 +28,20 @@ NARROW = 32
 """Channels of a result up to which tiles are narrower than 64; MERGED_BYTES: of channels of groups that are multiplied
 together, what lies between them with zeros: 64 of bf16, 32 of TF32. Kind: names of kernels, one H200."""
 MERGED_BYTES = 128
-NARROW_L2_FRACTION = 0.8
-"""Of L2's bandwidth, at which tiles of few channels are sent; several CTAs of an SM hide all else. Kind: fitted, 32
-groups of 8 channels and one channel of a result, 0.73 to 0.95 on one H200."""
 LOADED_AHEAD_CHANNELS = 64
 """Channels in half precision from which one group's narrow tiles are NARROW_TILE whole and loaded by TMA, a step of
 NARROW channels at a time: all CTAs take the same filters, so L2 sends each tile's pixels, at its full bandwidth.
-NARROW_TILE_S: of each tile of an SM beside [s]. Kind: names of kernels; the time is fitted, 32 filters of 64 to 160
-channels on one H200, by 3 %."""
+Kind: names of kernels."""
 NARROW_TILE: Tile = (128, 32)
-NARROW_TILE_S = 0.75e-6
-RATE_FRACTION = 0.95
-"""Of the tensor peak. Kind: fitted; so are all that follow."""
-L2_FRACTION = 0.92
-"""Of L2's bandwidth."""
-TILE_S = 1.2e-6
-"""Of each tile [s], and ELEMENT_S more for each of its elements [s]: loads begin, results are written."""
-ELEMENT_S = 0.7e-6 / 128**2
-START_S = 1.3e-6
-"""From the kernel's begin to its first operands [s]."""
 SEGMENTED_DEPTH = 4096
-"""Products along so many channels and taps are cut into equal segments where they fill between one wave and two."""
-PREPARED_S = 2.0e-6
-"""A kernel that prepares the workspace of segments [s]; 1 to 3 us, but up to 20 before gradients in NHWC."""
-SUMMED_S = 9e-6
-"""Until CTAs have added up their parts of a gradient of weights [s]; SUMMED_APART_S: a kernel that does so [s], from
-APART_PARTS parts on: 7 and fewer have none, 14 do, bf16 and TF32 alike (32,768 to 524,288 pixels)."""
-SUMMED_APART_S = 4.5e-6
+"""Products along so many channels and taps are cut into equal segments where they fill between one wave and two. Kind:
+fitted, the shapes of `convolution.tile_s`."""
 APART_PARTS = 8
-STRIDED_FRACTION = 0.19
-"""Of the tensor peak, where an old kernel makes gradients of weights of a window that strides, and STRIDED_SUMMED_S: a
-kernel that adds up its parts [s]. Kind: measured, 96 to 192 channels."""
-STRIDED_SUMMED_S = 1.2e-6
+"""Parts of a gradient of weights from which on a kernel adds them up: 7 and fewer have none, 14 do, bf16 and TF32 alike
+(32,768 to 524,288 pixels). Kind: measured."""
 CHANNELS = 8
 """Channels are padded to a multiple of these."""
 HALF_BYTES = 2
-FILTERS_TURNED_S = 5e-6
-"""Beyond a small copy, where filters are padded and turned at once [s]. Kind: measured, 8.0 to 8.7 us in all."""
 TURNED = 32
 """Channels by pixels of a plane that are turned at a time: fewer take as long."""
 GUESSED = "an implicit matrix product is assumed; cuDNN may choose another algorithm"
@@ -100,13 +75,14 @@ class Run:
     """How a product runs.
 
     Args:
-        time_s: that the tensor cores, or loads of their operands, take [s]; start_s: before and after these [s].
+        time_s: that the tensor cores, or loads of their operands, take [s]; more_s: beside
+            these and `convolution.start_s` [s].
         before: a kernel that prepares it: `Memset`, `init_device_workspace`; empty: none.
         summed_s: that a kernel of its own takes to add up parts [s]; zero: none does.
     """
 
     time_s: float
-    start_s: float = START_S
+    more_s: float = 0.0
     before: str = ""
     summed_s: float = 0.0
 
@@ -129,10 +105,13 @@ def by_narrow_tiles(product: Implicit, gpu: Gpu) -> Run:
     if loaded_ahead and product.columns == NARROW and has_tma(gpu):
         depth = ceil(product.channels / NARROW) * NARROW * product.taps
         loads_s = product.rows * depth * item_bytes / gpu.device.l2_bytes_per_s
-        return Run(time_s=loads_s + _ctas(product, NARROW_TILE) / gpu.sms * NARROW_TILE_S, before="Memset")
+        return Run(
+            time_s=loads_s + _ctas(product, NARROW_TILE) / gpu.sms * gpu.cost("convolution.narrow_tile_s"),
+            before="Memset",
+        )
     tall, wide = (64, 64) if half and merged > 1 else (128 if half else 256, NARROW)
     sent = _ctas(together, (tall, wide)) * (tall + wide) * _depth(together) * item_bytes
-    return Run(time_s=sent / (NARROW_L2_FRACTION * gpu.device.l2_bytes_per_s))
+    return Run(time_s=sent / (gpu.cost("convolution.narrow_l2_fraction") * gpu.device.l2_bytes_per_s))
 
 
 def by_tiles(product: Implicit, gpu: Gpu) -> Run:
@@ -166,9 +145,9 @@ def of_weights(product: Implicit, gpu: Gpu) -> Run:
         is_summed_apart = parts >= APART_PARTS
         run = Run(
             time_s=time_s,
-            start_s=START_S + (SUMMED_S if parts > 1 and not is_summed_apart else 0.0),
+            more_s=gpu.cost("convolution.summed_s") if parts > 1 and not is_summed_apart else 0.0,
             before="init_device_workspace",
-            summed_s=SUMMED_APART_S if is_summed_apart else 0.0,
+            summed_s=gpu.cost("convolution.summed_apart_s") if is_summed_apart else 0.0,
         )
         runs.append(run)
     return min(runs, key=lambda run: run.time_s)
@@ -182,16 +161,16 @@ def at_fraction(product: Implicit, fraction: float, gpu: Gpu) -> Run:
 
 def of_strided_weights(product: Implicit, gpu: Gpu) -> Run:
     """The gradient of the weights of a window that strides."""
-    run = at_fraction(product, STRIDED_FRACTION, gpu)
-    return replace(run, before="Memset", summed_s=STRIDED_SUMMED_S)
+    run = at_fraction(product, gpu.cost("convolution.strided_fraction"), gpu)
+    return replace(run, before="Memset", summed_s=gpu.cost("convolution.strided_summed_s"))
 
 
 def made(product: Implicit, run: Run, operands: tuple[Operand, ...], result: Operand, gpu: Gpu) -> list[PricedKernel]:
     """The kernels of a product of operands in NHWC."""
     kernels = []
     if run.before:
-        prepared = gpu.kernel(run.before, (), (), latency_s=PREPARED_S)
-        kernels.append(memset() if run.before == "Memset" else prepared)
+        prepared = gpu.kernel(run.before, (), (), latency_s=gpu.cost("convolution.prepared_s"))
+        kernels.append(memset(gpu) if run.before == "Memset" else prepared)
     most = round(product.groups * max(product.rows, product.columns) * product.channels * product.taps)
     reads = [replace(x, shape=(most,), strides=(1,)) if x.elements > most else x for x in operands]
     kernels.append(
@@ -201,8 +180,8 @@ def made(product: Implicit, run: Run, operands: tuple[Operand, ...], result: Ope
             (result,),
             source="matmul",
             tensor_s=run.time_s,
-            start_s=run.start_s,
-            hbm_fraction=STREAM_FRACTION,
+            start_s=gpu.cost("convolution.start_s") + run.more_s,
+            hbm_fraction=gpu.cost("matmul.stream_fraction"),
             overlap=TILED,
             note=GUESSED,
         )
@@ -242,11 +221,20 @@ def with_padded_filters(
     filters = _whole(output.shape[1])
     padded = scratch(weights, 0, shape=(filters, padded_channels(weights.shape[1]), *weights.shape[2:]))
     wide = scratch(output, 0, shape=(output.shape[0], filters, *output.shape[2:]))
-    turned_s = 0.0 if together else FILTERS_TURNED_S
-    kernels += [memset(padded.bytes, gpu), gpu.kernel("pad", (weights,), (padded,), chain=4, latency_s=turned_s)]
+    turned_s = 0.0 if together else gpu.cost("convolution.filters_turned_s")
+    kernels += [memset(gpu, padded.bytes), gpu.kernel("pad", (weights,), (padded,), chain=4, latency_s=turned_s)]
     kernels += made(product, run, (read, padded), wide, gpu)
     if together and output.shape[1] > 1:
-        return [*kernels, gpu.kernel("pad", (wide,), (output,), instructions=PADDED * wide.elements, chain=4)]
+        return [
+            *kernels,
+            gpu.kernel(
+                "pad",
+                (wide,),
+                (output,),
+                instructions=gpu.cost("convolution.padded_instructions") * wide.elements,
+                chain=4,
+            ),
+        ]
     return [*kernels, _turned("nhwc_to_nchw", wide, output, gpu)]
 
 
@@ -275,11 +263,19 @@ def _copied(operand: Operand, gpu: Gpu, *, together: bool) -> tuple[list[PricedK
     """What is multiplied in place of an operand, and the kernels that make it."""
     read, kernels = _copy_of(operand, together=together), []
     if read.shape != operand.shape:
-        kernels.append(memset(read.bytes, gpu))
+        kernels.append(memset(gpu, read.bytes))
     if read is not operand and not together and _turns(operand):
         kernels.append(_turned("nchw_to_nhwc", operand, read, gpu))
     elif read is not operand:
-        kernels.append(gpu.kernel("pad", (operand,), (read,), instructions=PADDED * read.elements, chain=4))
+        kernels.append(
+            gpu.kernel(
+                "pad",
+                (operand,),
+                (read,),
+                instructions=gpu.cost("convolution.padded_instructions") * read.elements,
+                chain=4,
+            )
+        )
     return kernels, read
 
 
@@ -299,7 +295,14 @@ def _turns(operand: Operand) -> bool:
 def _turned(name: str, source: Operand, target: Operand, gpu: Gpu) -> PricedKernel:
     batch, channels, *plane = source.shape
     elements = batch * prod(ceil(size / TURNED) * TURNED for size in (channels, prod(plane)))
-    return gpu.kernel(name, (source,), (target,), instructions=REORDERED * elements, chain=4, overlap=SERIAL)
+    return gpu.kernel(
+        name,
+        (source,),
+        (target,),
+        instructions=gpu.cost("convolution.reordered_instructions") * elements,
+        chain=4,
+        overlap=SERIAL,
+    )
 
 
 def _depth(product: Implicit) -> float:
@@ -320,7 +323,11 @@ def _tile_s(product: Implicit, tile: Tile, depth: float, gpu: Gpu) -> float:
     columns = wide / min(ceil(product.rows / tall), 2)
     sent = (rows + columns) * depth * _item_bytes(product.dtype) / (gpu.device.l2_bytes_per_s / gpu.sms)
     multiplied = 2.0 * tall * wide * depth / _peak(product, gpu)
-    return max(multiplied / RATE_FRACTION, sent / L2_FRACTION) + TILE_S + ELEMENT_S * tall * wide
+    return (
+        max(multiplied / gpu.cost("convolution.tensor_fraction"), sent / gpu.cost("convolution.l2_fraction"))
+        + gpu.cost("convolution.tile_s")
+        + gpu.cost("convolution.element_s") * tall * wide
+    )
 
 
 def _item_bytes(dtype: str) -> int:

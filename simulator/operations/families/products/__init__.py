@@ -1,1 +1,1 @@
-"""Products of matrices: by the vendors' libraries, of groups of unlike rows, of whole numbers."""
+"""Products of matrices by the vendors' libraries, and what is made of them."""

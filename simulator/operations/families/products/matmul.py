@@ -27,45 +27,20 @@ TILES: Tiles = (
     (512, 64),
 )
 """Tiles of nvjet's kernels, by their names: longer side, shorter side."""
-TILE_S = 0.4e-6
-"""Between a tile and the next [s]. Kind: fitted, products with K = 64 and 4,096 on one H100 and one H200."""
-START_S = 1.2e-6
-"""From a product's begin to its first operands, and its end [s]. Kind: fitted, products of 64 x 256 x 256 and
-16 x 2048 x 2048 in L2, on one H100."""
-TILED = 3.0
-"""Norm of products, which load ahead but begin and end each tile. Kind: fitted, products with K = 64 and 4,096 on one
-H100 and one H200."""
+TILED = "matmul.tiled_norm"
+"""Norm of products, which load ahead but begin and end each tile."""
 STEP = 64
-"""Of K, that a tile loads at a time; STEP_CYCLES: that it takes at least, of the boost clock. Kind: fitted, products of
-64 x 8 and 64 x 16 tiles in L2 on one H100."""
-STEP_CYCLES = 165.0
-STREAM_FRACTION = 0.93
-"""Of HBM's bandwidth that products reach. Kind: fitted, 1 and 8 rows times 1 GB of weights on one H100."""
+"""Of K, that a tile loads at a time."""
 SIMT_TILES = ((256, 128, 1), (128, 128, 2), (128, 64, 2), (64, 64, 1), (128, 32, 1), (64, 32, 1), (32, 32, 1))
 """Tiles of products without tensor cores, and how many of them an SM takes at a time: one alone takes as long. Kind:
 measured, names of 24 products' kernels on one H100; how many is read off their times."""
-SIMT_CYCLES = 0.16
-"""For an element of such a tile's operands, beside its multiplications. Kind: fitted, 17 products of 16,384 to 100,000
-rows, 40 to 8,192 columns and K from 40 to 4,096 on one H100, which they meet by 6 % in the mean. A tile's results
-leave at its share of HBM's bandwidth, as all tiles of a wave end together."""
 SIMT_STEP = 8
 """Of K, that such tiles take whole. Source: names of the same kernels (`tilesize128x32x8`)."""
 SIMT_SHORT = 16
-"""Shorter side up to which products are of vectors; SIMT_FRACTION of the FP32 peak that those reach, and SIMT_TILE_S
-more for a tile [s]. Kind: fitted, on one H100. But for single vectors they may be in tiles like
-others: batches of shallow ones, several to an SM, do not wait so long (60,000 of 128 x 9 x 4 on one H200)."""
-SIMT_FRACTION = 0.80
-SIMT_TILE_S = 1.5e-6
-UNALIGNED_FRACTION = 0.121
-"""Of the tensor peak that is left to groups and single rows that do not begin at multiples of 16 bytes. Kind: measured,
-8192 x 50257 x 768 on one H100: 96 TFLOP/s."""
-UNALIGNED_TILES = {32: (38.0, 47.0), 64: (41.0, 63.0), 128: (29.0, 43.0)}
-"""Tiles of the old kernels that take other products of such rows, an element a load -> instructions for an element of
-a tile's operands and results; the same where K is innermost in both operands. Kind: fitted, products of 27 to 8,192
-rows, 27 to 50,257 columns and K from 32 to 50,257 on one H100 (2026-11-27), which they meet by 10 %."""
-PAIRS_TILES, PAIRS = ((128, 256), (256, 128)), 27.5
-"""Tiles where all rows begin at multiples of 4 bytes, two elements a load, whole steps of K; instructions for an
-element of their operands and results. Kind: fitted, 49152 x 384 x 196 and 49152 x 196 x 384 on one H100."""
+"""Shorter side up to which products are of vectors. Kind: fitted, on one H100."""
+PAIRS_TILES = ((128, 256), (256, 128))
+"""Tiles of old kernels where all rows begin at multiples of 4 bytes, two elements a load, whole steps of K. Kind:
+names of kernels."""
 PAIR_BYTES = 4
 UNALIGNED_SHORT = 256
 """Shorter side from which on tiles are of 128; both sides of up to two tiles of 32, one of them of one, have these.
@@ -80,16 +55,12 @@ LEAST_K, UNALIGNED_LEAST_K = 1024, 500
 """Of a piece of K; of one of old kernels. Kind: fitted, 64 x 768 x 3072 and 32 x 1024 x 4096, and 1024 x 1024 x 1001,
 on one H100."""
 RATES = {"bfloat16": "fp16", "float16": "fp16", "tf32": "tf32", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
-
-
 COMPLEX, COMPLEX_PRODUCTS = "complex64", 4
 """Numbers whose product is four of float32, without tensor cores."""
 MULTIPLIED = frozenset(RATES) | {"float32", COMPLEX}
 """Types of operands whose products have a price."""
-
 ADDED_TO = frozenset({"addmm", "_addmm_activation", "baddbmm", "addmv"})
 """Products whose first operand is added; an activation is done in the same kernel (`CUBLASLT_EPILOGUE_GELU_BIAS`)."""
-
 COPYING = frozenset({"mm", "addmm", "bmm", "baddbmm"})
 """Products that copy operands whose rows and columns both lie scattered (`is_multiplied`)."""
 
@@ -206,7 +177,7 @@ def multiplied(
     kernels = []
     handed_out = ctas > 2 * gpu.sms and product.aligned and product.dtype in RATES
     if handed_out and gpu.device.compute_capability == "9.0":
-        kernels.append(memset())
+        kernels.append(memset(gpu))
     kernels.append(
         gpu.kernel(
             text,
@@ -214,8 +185,8 @@ def multiplied(
             writes,
             source="matmul",
             tensor_s=time,
-            start_s=START_S,
-            hbm_fraction=STREAM_FRACTION,
+            start_s=gpu.cost("matmul.start_s"),
+            hbm_fraction=gpu.cost("matmul.stream_fraction"),
             overlap=TILED,
             note=note,
         )
@@ -239,8 +210,10 @@ def _rate(product: Product, gpu: Gpu) -> tuple[float, str]:
     if product.dtype in RATES and (peak := _tensor_peak(product, gpu)):
         if product.aligned:
             return peak, ""
-        return UNALIGNED_FRACTION * peak, "rows do not begin at multiples of 16 bytes"
-    return SIMT_FRACTION * 2 * device.fma_per_cycle * device.boost_clock_hz, f"{product.dtype} without tensor cores"
+        return gpu.cost("matmul.unaligned_fraction") * peak, "rows do not begin at multiples of 16 bytes"
+    return gpu.cost(
+        "matmul.simt_fraction"
+    ) * 2 * device.fma_per_cycle * device.boost_clock_hz, f"{product.dtype} without tensor cores"
 
 
 def _unaligned_tile(long: int, short: int) -> int:
@@ -251,7 +224,8 @@ def _unaligned_tile(long: int, short: int) -> int:
 def _unaligned_s(product: Product, side: int, splits: int, gpu: Gpu) -> float:
     """Time of an old kernel: elements of its tiles, operands for each step and results, or tensor cores [s]."""
     tiles = PAIRS_TILES if product.pairs else ((side, side),)
-    instructions = PAIRS if product.pairs else UNALIGNED_TILES[side][product.along_k]
+    along = "_along_k" if product.along_k else ""
+    instructions = gpu.cost(f"matmul.{'pairs' if product.pairs else f'unaligned_{side}{along}'}_instructions")
     k = STEP * ceil(product.k / STEP) if product.pairs else product.k
     tried = []
     for rows, columns in tiles:
@@ -277,7 +251,9 @@ def _fastest(product: Product, rate: float, gpu: Gpu) -> tuple[float, int]:
         for rows, columns in {(tall, wide), (wide, tall)}:
             ctas = product.batch * ceil(product.m / rows) * ceil(product.n / columns)
             waves = _waves(ctas, gpu)
-            time = waves * _tile_s((tall, wide), product.k, product, rate, gpu) + (waves - 1) * TILE_S
+            time = waves * _tile_s((tall, wide), product.k, product, rate, gpu) + (waves - 1) * gpu.cost(
+                "matmul.tile_s"
+            )
             tried.append((time, ctas))
     return min(tried)
 
@@ -299,7 +275,7 @@ def _simt_tile_s(tile: tuple[int, int], depth: int, gpu: Gpu) -> float:
     cycles = (
         SIMT_STEP
         * ceil(depth / SIMT_STEP)
-        * (rows * columns / gpu.device.fma_per_cycle + SIMT_CYCLES * (rows + columns))
+        * (rows * columns / gpu.device.fma_per_cycle + gpu.cost("matmul.simt_operand_cycles") * (rows + columns))
     )
     return gpu.cycles_s(cycles) + 4.0 * rows * columns / (gpu.hbm_bytes_per_s / gpu.sms)
 
@@ -310,7 +286,7 @@ def walked_s(product: Product, tile: tuple[int, int], gpu: Gpu) -> tuple[float, 
     rate, note = _rate(product, gpu)
     ctas = product.batch * ceil(product.m / rows) * ceil(product.n / columns)
     sides = (max(tile), min(tile))
-    return _waves(ctas, gpu) * (_tile_s(sides, product.k, product, rate, gpu) + TILE_S), note
+    return _waves(ctas, gpu) * (_tile_s(sides, product.k, product, rate, gpu) + gpu.cost("matmul.tile_s")), note
 
 
 def _waves(ctas: int, gpu: Gpu) -> int:
@@ -323,6 +299,6 @@ def _tile_s(tile: tuple[int, int], depth: int, product: Product, rate: float, gp
     item = {"fp8": 1, "fp16": 2}.get(RATES.get(product.dtype, ""), 4)
     sent = (tall / 2 + wide) * depth * item / (gpu.device.l2_bytes_per_s / gpu.sms)
     taken = gpu.cycles_s((tall + wide) * depth * item / gpu.device.sm_fill_bytes_per_cycle)
-    stepped = gpu.cycles_s(STEP_CYCLES * depth / STEP)
-    begun = 0.0 if product.dtype in RATES else SIMT_TILE_S
+    stepped = gpu.cycles_s(gpu.cost("matmul.step_cycles") * depth / STEP)
+    begun = 0.0 if product.dtype in RATES else gpu.cost("matmul.simt_tile_s")
     return max(2.0 * tall * wide * depth / rate, sent, taken, stepped) + begun

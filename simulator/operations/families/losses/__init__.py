@@ -1,1 +1,0 @@
-"""Losses that torch's own kernels take: of images, of probabilities."""

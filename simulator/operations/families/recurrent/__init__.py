@@ -1,1 +1,0 @@
-"""Layers of recurrent networks, which cuDNN runs whole."""

@@ -1,1 +1,0 @@
-"""Values that are put, added or compared at places which indices, segments or masks name."""

@@ -1,1 +1,0 @@
-"""Places and samples of values: sorted boundaries, ranks, draws."""

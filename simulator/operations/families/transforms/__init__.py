@@ -1,1 +1,0 @@
-"""Fourier transforms of the vendor's library."""

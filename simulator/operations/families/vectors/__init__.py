@@ -1,1 +1,0 @@
-"""Vectors: distances between them, their norms, cross products, diagonals, complex numbers."""
