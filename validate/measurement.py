@@ -11,6 +11,12 @@ from typing import Any, Literal
 
 MEASURED = "measured"
 """What `Measurement.counters` says where there are counters; everything else is the reason why there are none."""
+OUT_OF_MEMORY = "out of memory"
+
+
+def reason_in(answer: Mapping[str, Any]) -> str:
+    """Why a process on a GPU has no figures for a job, in one line. Args: answer: as `measure.worker` gives it."""
+    return OUT_OF_MEMORY if answer.get("out_of_memory") else str(answer["lost"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

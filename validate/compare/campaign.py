@@ -19,8 +19,8 @@ from ...simulator.problems.problem import Problem
 from ...simulator.refusal import Refusal
 from ...simulator.resolve import resolve
 from ...simulator.simulate import predict
-from ..measure.lanes import CHUNK, Lane, Task, run_tasks
 from ..measure.results_file import Header, Row
+from ..measure.session import CHUNK, PointSession, Task, run_tasks
 from ..measurement import Lost
 from ..points.point import HALVES, Point
 from ..timing.timing import OVERHEAD
@@ -129,7 +129,7 @@ def all_or_refusal(promised: Sequence[Resources | Refusal]) -> tuple[Resources, 
 def measure_points(
     points: Sequence[Point],
     device: Device,
-    lanes: Sequence[Lane],
+    sessions: Sequence[PointSession],
     compiler: Compiler,
     *,
     known: Sequence[Row],
@@ -152,14 +152,14 @@ def measure_points(
         rows[row.point] = row
 
     # Batch by batch: a run that is cut off has lost the compilation of one batch, not of all.
-    asked, size = [point for point in points if point not in rows], CHUNK * len(lanes)
+    asked, size = [point for point in points if point not in rows], CHUNK * len(sessions)
     for first in range(0, len(asked), size):
         tasks, hopeless = plan(asked[first : first + size], device, compiler)
         for row in hopeless:
             kept(row)
         tick = partial(_ticked, progress, sum(point in rows for point in points), len(points))
         if tasks:
-            run_tasks(tasks, lanes, kept, tick)
+            run_tasks(tasks, sessions, kept, tick)
     return [rows[point] for point in points]
 
 

@@ -5,11 +5,11 @@ how much faster is it at 1024, 2048 and 4096; how do memory and time grow; and w
 over batch and length. Standard attention is the baseline of the pass, `naive` or `naive_backward`, the tiled kernel is
 its default schedule, `flash2` or `flash_backward`; of a training step both passes are added up.
 
-`predict` needs no GPU. `measure` asks a process on one (see `bench_process`) and fills in what was measured.
+`predict` needs no GPU. `measure` asks a process on one (see `session.Ask`) and fills in what was measured.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from ...simulator import units
@@ -23,10 +23,11 @@ from ...simulator.refusal import Refusal
 from ...simulator.schedules.registry import baseline_of, default_schedule, find_schedule
 from ...simulator.simulate import launches_of, peak_memory_bytes
 from ..compare.campaign import Compiler
-from ..measurement import Timing
-from ..points.point import runnable_config
+from ..measure.run_point import job_of
+from ..measure.session import Ask
+from ..measurement import OUT_OF_MEMORY, Timing, reason_in
+from ..points.point import Point, runnable_config
 from ..timing.timing import OVERHEAD
-from .bench_process import Ask
 from .checkpoint_values import Beside, Checkpoint, Grown
 from .predict_defaults import predict_defaults
 
@@ -39,7 +40,6 @@ SIMULATED_BYTES = 40e9
 """A run that holds more device memory is not simulated, since that takes minutes; its memory is known [B]."""
 LENGTH_STEPS = 2048
 """Where memory runs out is measured to one part in so many."""
-OUT_OF_MEMORY = "out of memory"
 FIRST_CTAS_PER_SM = 1
 """Of the tiled kernel at its longest length so many CTAs of each SM run; all of them would take minutes."""
 
@@ -109,7 +109,7 @@ def measure(
     """Fill in what a GPU says.
 
     Args:
-        named_device: as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench_process`).
+        named_device: as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `session.Ask`).
     """
     # Limits first: later the process holds a buffer that flushes L2.
     memory = ask({"do": "memory"})
@@ -195,9 +195,9 @@ def _measured(cell: Grown, checkpoint: Checkpoint, named_device: Mapping[str, An
     predicted_s = cell.time_s.predicted or 0.0
     if predicted_s > LONGEST_RUN_S:
         return replace(cell, reason=f"should take more than {LONGEST_RUN_S:g} s")
-    answer = ask({"do": "time", **_job(cell.schedule, checkpoint.problem, cell.batch, cell.seqlen, named_device)})
+    answer = ask(_job("time", cell.schedule, replace(checkpoint.problem, batch=cell.batch), cell.seqlen, named_device))
     if "timing" not in answer:
-        return replace(cell, reason=answer.get("lost", OUT_OF_MEMORY))
+        return replace(cell, reason=reason_in(answer))
     measured_s = Timing.from_dict(answer["timing"]).median_s
     cell = replace(
         cell,
@@ -218,9 +218,9 @@ def _longest(
     lost = []
 
     def fits(length: int) -> bool:
-        job = _job(schedule, checkpoint.problem, checkpoint.problem.batch, length, named_device)
-        answer = ask({"do": "fits", "ctas": FIRST_CTAS_PER_SM * checkpoint.device.sms, **job})
-        if "lost" in answer:
+        job = _job("fits", schedule, checkpoint.problem, length, named_device)
+        answer = ask({**job, "ctas": FIRST_CTAS_PER_SM * checkpoint.device.sms})
+        if "lost" in answer and not answer.get("out_of_memory"):
             lost.append(f"{schedule} at N = {length:,}: {answer['lost']}")
         return "peak_memory_bytes" in answer
 
@@ -274,7 +274,8 @@ def both_passes(forward: Checkpoint, backward: Checkpoint) -> Checkpoint:
 
 
 def _job(
-    schedule: str, problem: AttentionProblem, batch: int, length: int, named_device: Mapping[str, Any]
+    do: str, schedule: str, problem: AttentionProblem, length: int, named_device: Mapping[str, Any]
 ) -> dict[str, Any]:
-    shape = replace(problem, batch=batch, seqlen_q=length, seqlen_k=length)
-    return {"schedule": schedule, "problem": asdict(shape), "device": dict(named_device)}
+    shape = replace(problem, seqlen_q=length, seqlen_k=length)
+    point = Point(schedule=schedule, problem=shape, config=runnable_config(schedule), l2="warm")
+    return job_of(point, named_device, do=do)

@@ -15,8 +15,11 @@ from ...simulator.problems.attention import AttentionProblem
 from ...simulator.refusal import Refusal
 from ...simulator.schedules.registry import all_schedules, find_schedule, schedule_like
 from ..compare.campaign import Compiler
+from ..measure.run_point import job_of
+from ..measure.session import Ask
+from ..measurement import reason_in
+from ..points.point import Point, runnable_config
 from ..timing.kernel_runs import KernelRun, Pass, family_of, pass_of
-from .bench_process import Ask
 from .predict_defaults import predict_defaults
 
 SCHEMA = "tilesight.launches/1"
@@ -163,13 +166,17 @@ def profile_launches(
     """Profile every row of a report.
 
     Args:
-        device: as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench_process`).
+        device: as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `session.Ask`).
     """
     rows = []
     for row in report.rows:
-        what = {"peer": row.subject} if row.subject in PEER_SUBJECTS else {"schedule": row.subject}
-        job = {"do": "profile", "way": row.way, "problem": asdict(report.problem), "device": dict(device), **what}
-        rows.append(profiled(row, ask(job)))
+        if row.subject in PEER_SUBJECTS:
+            job = {"do": "profile", "peer": row.subject, "problem": asdict(report.problem)}
+        else:
+            config = runnable_config(row.subject)
+            point = Point(schedule=row.subject, problem=report.problem, config=config, l2="warm")
+            job = job_of(point, device, do="profile")
+        rows.append(profiled(row, ask({**job, "way": row.way})))
         if progress:
             progress(len(rows), len(report.rows))
     return replace(report, rows=tuple(rows))
@@ -178,7 +185,7 @@ def profile_launches(
 def profiled(row: LaunchRow, answer: Mapping[str, Any]) -> LaunchRow:
     """A row with what a profile says of it, or with the reason why there is none."""
     if "kernels" not in answer:
-        return replace(row, reason="out of memory" if answer.get("out_of_memory") else answer["lost"])
+        return replace(row, reason=reason_in(answer))
     kernels = [KernelRun.from_dict(kernel) for kernel in answer["kernels"]]
     try:
         whole = pass_of(kernels, answer["passes"])

@@ -3,12 +3,13 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ...simulator.device.device import Device
 from ..counters.ncu import NcuFailed, doubt, find_ncu
 from ..measurement import Machine
-from .lanes import Counting, Lane, counting_by
+from .session import Counting, PointSession, count_points
 
 
 def visible_gpus() -> list[str]:
@@ -35,9 +36,14 @@ def chosen_gpus(text: str, visible: list[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What measures. Args: lanes: one per GPU; machine: they are all like the first."""
+    """What measures.
 
-    lanes: list[Lane]
+    Args:
+        sessions: one per GPU.
+        machine: they are all like the first.
+    """
+
+    sessions: list[PointSession]
     machine: Machine
 
 
@@ -45,11 +51,13 @@ def open_bench(gpus: list[str], device: Device, named_device: Mapping[str, Any],
     """Start what measures on these GPUs.
 
     Args:
-        device: that launches are built for; named_device: the same as jobs name it.
-        counted: whether hardware counters are wanted; where there are none, the lanes know why.
+        gpus: their numbers.
+        device: that launches are built for.
+        named_device: the same as jobs name it.
+        counted: whether hardware counters are wanted; where there are none, the sessions know why.
 
     Raises:
-        kernels.processes.Died: no worker can start; the text is the reason.
+        Died: no worker can start; the text is the reason.
     """
     version, counting = "", "not asked for (--no-counters)"
     by: dict[str, Counting] = {}
@@ -61,7 +69,7 @@ def open_bench(gpus: list[str], device: Device, named_device: Mapping[str, Any],
             counting = str(error)
         else:
             version, counting = ncu.version, why or ""
-            by = {} if why else {gpu: counting_by(ncu, gpu) for gpu in gpus}
-    lanes = [Lane(gpu, device, named_device, by.get(gpu) or counting) for gpu in gpus]
-    machine = Machine.from_dict(lanes[0].ask({"machine": True}))
-    return Bench(lanes=lanes, machine=replace(machine, ncu=version))
+            by = {} if why else {gpu: partial(count_points, ncu, gpu) for gpu in gpus}
+    sessions = [PointSession(gpu, device, named_device, by.get(gpu) or counting) for gpu in gpus]
+    machine = Machine.from_dict(sessions[0].ask({"do": "machine"}))
+    return Bench(sessions=sessions, machine=replace(machine, ncu=version))

@@ -13,8 +13,8 @@ from ...simulator.problems.attention import MAX_SEQLEN
 from ...simulator.report.page import Made, page
 from ...simulator.report.series import axis_text
 from ...simulator.report.series import color as color_of
-from ..experiments.checkpoint import OUT_OF_MEMORY
 from ..experiments.checkpoint_values import SPEEDUP_LENGTHS, Beside, Checkpoint, Grown
+from ..measurement import OUT_OF_MEMORY
 
 NO_VALUE = "-"
 UNMEASURED = "Predictions only; on a machine with a GPU, torch and triton the same command also measures"

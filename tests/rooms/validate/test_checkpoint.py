@@ -15,6 +15,7 @@ from tilesight.simulator.simulate import peak_memory_bytes
 from tilesight.validate.experiments import checkpoint as room
 from tilesight.validate.experiments.checkpoint import both_passes, causes_in, longest_that_fits, measure, predict
 from tilesight.validate.experiments.checkpoint_values import Beside, Checkpoint, Grown
+from tilesight.validate.points.point import Point
 from tilesight.validate.report.checkpoint import checkpoint_html, checkpoint_png, checkpoint_text
 
 H200 = load_device("h200")
@@ -51,11 +52,12 @@ class MadeUpGpu:
         self.asked.append(job)
         if job["do"] == "memory":
             return {"free_bytes": self.free_bytes, "total_bytes": 2 * self.free_bytes, "gpu": "a GPU that is none"}
-        problem = AttentionProblem(**job["problem"])
-        held = peak_memory_bytes(problem, job["schedule"], None, H200)
+        point = Point.from_dict(job["point"])
+        problem = point.problem
+        held = peak_memory_bytes(problem, point.schedule, None, H200)
         if held > self.free_bytes:
             return {"out_of_memory": True}
-        fault = self.faults.get((job["schedule"], problem.batch, problem.seqlen_q))
+        fault = self.faults.get((point.schedule, problem.batch, problem.seqlen_q))
         if fault:
             return fault
         answer: dict[str, Any] = {"peak_memory_bytes": held}
@@ -191,7 +193,7 @@ def test_a_shape_that_is_in_plot_and_map_is_measured_once(predicted: Checkpoint)
     gpu = MadeUpGpu()
     measure(predicted, DEVICE, gpu.ask)
     timed = [
-        (job["schedule"], job["problem"]["batch"], job["problem"]["seqlen_q"])
+        (job["point"]["schedule"], job["point"]["problem"]["batch"], job["point"]["problem"]["seqlen_q"])
         for job in gpu.asked
         if job["do"] == "time"
     ]

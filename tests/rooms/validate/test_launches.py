@@ -69,7 +69,7 @@ class MadeUpGpu:
     def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """One answer."""
         self.asked.append(job)
-        subject = job.get("peer") or job["schedule"]
+        subject = job.get("peer") or job["point"]["schedule"]
         if subject not in NAMES:
             return {"out_of_memory": True}
         return {"passes": PASSES, "kernels": kernels(NAMES[subject], 2.0 if job["way"] == "stream" else 1.0)}
@@ -118,7 +118,7 @@ def test_every_subject_is_profiled_in_both_ways(report: LaunchReport) -> None:
     """Peers by their name, our schedules by theirs."""
     gpu = MadeUpGpu()
     profile_launches(report, DEVICE, gpu.ask)
-    asked = [(job.get("peer") or job["schedule"], job["way"]) for job in gpu.asked]
+    asked = [(job.get("peer") or job["point"]["schedule"], job["way"]) for job in gpu.asked]
     assert asked == [(subject, way) for way in WAYS for subject in SUBJECTS]
     assert {job["peer"] for job in gpu.asked if "peer" in job} == {"eager", "sdpa"}
 

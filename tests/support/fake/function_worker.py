@@ -1,4 +1,4 @@
-"""A GPU's process without a GPU: answers a job of `validate.functions.worker` with made-up figures of its launches.
+"""A worker without a GPU: answers a job of `validate.functions.run_function` with made-up figures of its launches.
 
 Where $FAKE_ANSWER is set, it is the answer. Under ncu it does nothing.
 """
@@ -28,7 +28,7 @@ TIMING = {
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    if "machine" in job:
+    if job["do"] == "machine":
         return MACHINE
     if given := os.environ.get("FAKE_ANSWER"):
         answered: dict[str, Any] = json.loads(given)

@@ -35,7 +35,7 @@ MACHINE = {
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    if "machine" in job:
+    if job["do"] == "machine":
         return MACHINE
     fault = FAULTS.get(job["key"])
     if fault == "hang":

@@ -249,8 +249,8 @@ def measured(
         raise BadInput(f"{death}; {DOCTOR}") from None
     header = Header(machine=machines.machine, device=device.name)
     with ExitStack() as stack:
-        for lane in machines.lanes:
-            stack.callback(lane.close)
+        for session in machines.sessions:
+            stack.callback(session.close)
         known: list[Row] = []
         dropped: list[Row] = []
         keep: Callable[[Row], None] = dropped.append
@@ -264,7 +264,7 @@ def measured(
         tick = stack.enter_context(progress("points"))
         compiled = compiler(device.device, workers)
         return header, measure_points(
-            points, device.device, machines.lanes, compiled, known=known, keep=keep, progress=tick
+            points, device.device, machines.sessions, compiled, known=known, keep=keep, progress=tick
         )
 
 
