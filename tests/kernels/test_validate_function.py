@@ -24,7 +24,7 @@ import triton
 from tilesight.kernels.capture.replay import replays
 from tilesight.kernels.capture.user_function import user_function
 from tilesight.validate.functions import run_function
-from tilesight.validate.functions.compare import QUANTITIES, Compared
+from tilesight.validate.functions.compare import QUANTITIES, Judged
 from tilesight.validate.functions.measured import read_measured
 
 FILE = (
@@ -204,7 +204,7 @@ def test_verdicts_follow_their_limits() -> None:
     quantity = next(quantity for quantity in QUANTITIES if quantity.name == "hbm_read_bytes")
 
     def verdict(predicted: float, measured: float | None) -> str:
-        return Compared(quantity=quantity, predicted=predicted, measured=measured).verdict
+        return Judged(predicted, measured, quantity).verdict
 
     limit = quantity.limit
     assert verdict(1e8 * (1 + 0.99 * limit), 1e8) == "pass"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..measure.worker import between_marks, track_and_tare
+from ..measure.worker import track_and_tare
 
 if TYPE_CHECKING:
     from ...kernels.capture.replay import Replay
@@ -67,6 +67,7 @@ def run_under_ncu(job: Mapping[str, Any]) -> None:
     import torch
 
     from ..counters.self_check import copy
+    from ..timing.profiler import between_marks
 
     copy(job["copy_bytes"])
     torch.cuda.empty_cache()

@@ -97,7 +97,7 @@ def launch_doubts(launches: Sequence[Launch], ran: Sequence[LaunchMeasurement]) 
                 ("spilled bytes per thread", wanted.spilled_bytes_per_thread, measured.spilled_bytes_per_thread),
                 ("shared bytes per CTA", wanted.smem_bytes_per_cta, measured.smem_bytes_per_cta),
             ]
-        objections += [_differs(launch.name, what, asked, got) for what, asked, got in pairs if asked != got]
+        objections += _differences(launch.name, pairs)
     return objections
 
 
@@ -121,7 +121,7 @@ def counted_doubts(
         if "launch__registers_per_thread" in seen.metrics:
             counted_registers = round(seen.metrics["launch__registers_per_thread"][0])
             pairs.append(("counted registers", measured.registers_per_thread, counted_registers))
-        objections += [_differs(measured.name, what, asked, got) for what, asked, got in pairs if asked != got]
+        objections += _differences(measured.name, pairs)
     return objections
 
 
@@ -218,5 +218,6 @@ def _launches(some: Sequence[object]) -> str:
     return f"{len(some)} launch" + ("" if len(some) == 1 else "es")
 
 
-def _differs(name: str, what: str, asked: object, got: object) -> str:
-    return f"{name}: {what} {got}, not {asked}"
+def _differences(name: str, pairs: Sequence[tuple[str, object, object]]) -> list[str]:
+    """What of (what, asked, got) of a launch is not as asked."""
+    return [f"{name}: {what} {got}, not {asked}" for what, asked, got in pairs if asked != got]

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -34,20 +34,9 @@ def chosen_gpus(text: str, visible: list[str]) -> list[str]:
     return visible[: int(text)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """What measures.
-
-    Args:
-        sessions: one per GPU.
-        machine: they are all like the first.
-    """
-
-    sessions: list[PointSession]
-    machine: Machine
-
-
-def open_bench(gpus: list[str], device: Device, named_device: Mapping[str, Any], counted: bool) -> Bench:
+def open_sessions(
+    gpus: list[str], device: Device, named_device: Mapping[str, Any], counted: bool
+) -> tuple[list[PointSession], Machine]:
     """Start what measures on these GPUs.
 
     Args:
@@ -55,6 +44,9 @@ def open_bench(gpus: list[str], device: Device, named_device: Mapping[str, Any],
         device: that launches are built for.
         named_device: the same as jobs name it.
         counted: whether hardware counters are wanted; where there are none, the sessions know why.
+
+    Returns:
+        One session per GPU, and what the first is like, as all are.
 
     Raises:
         Died: no worker can start; the text is the reason.
@@ -72,4 +64,4 @@ def open_bench(gpus: list[str], device: Device, named_device: Mapping[str, Any],
             by = {} if why else {gpu: partial(count_points, ncu, gpu) for gpu in gpus}
     sessions = [PointSession(gpu, device, named_device, by.get(gpu) or counting) for gpu in gpus]
     machine = Machine.from_dict(sessions[0].ask({"do": "machine"}))
-    return Bench(sessions=sessions, machine=replace(machine, ncu=version))
+    return sessions, replace(machine, ncu=version)

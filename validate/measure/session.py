@@ -72,13 +72,16 @@ class Task:
 
     Args:
         point: what to measure.
-        resources: of each launch, as compiled.
-        launches: with these resources.
+        launches: with the resources that the compiler promised.
     """
 
     point: Point
-    resources: tuple[Resources, ...]
     launches: tuple[Launch, ...]
+
+    @property
+    def resources(self) -> tuple[Resources, ...]:
+        """Of each launch."""
+        return tuple(launch.resources for launch in self.launches)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ after which the process must end unless it says that it is `healthy`.
 import argparse
 import json
 import os
+import re
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from datetime import date
 from functools import cache
@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...simulator.jobs.processes import serve
 from ..measurement import Machine
-from .driver import driver_version
 
 if TYPE_CHECKING:
     from ..timing.track import Track
@@ -133,30 +132,6 @@ def track_and_tare() -> tuple["Track", float]:
     return track, tare_s(track)
 
 
-def between_marks(run: Callable[[], object], prepare: Callable[[], object] | None = None) -> None:
-    """Run something between the profiler's marks, once the clock has left idle, where memory looks fast in cycles.
-
-    Args:
-        run: enqueues launches that were compiled before.
-        prepare: called right before the marks.
-    """
-    import torch
-
-    from ..timing.timing import WARM_UP_S
-
-    begin = time.monotonic()
-    while time.monotonic() - begin < WARM_UP_S:
-        run()
-        torch.cuda.synchronize()
-    if prepare:
-        prepare()
-    torch.cuda.synchronize()
-    torch.cuda.cudart().cudaProfilerStart()
-    run()
-    torch.cuda.synchronize()
-    torch.cuda.cudart().cudaProfilerStop()
-
-
 def forget() -> None:
     """Give back the device memory of the last job."""
     import gc
@@ -169,6 +144,16 @@ def forget() -> None:
             torch.cuda.empty_cache()
         except RuntimeError:  # the context is broken: the process will be ended
             return
+
+
+def driver_version() -> str:
+    """Version of the kernel driver, e.g. `580.159.04`; empty where unknown."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    match = re.search(r"\b(\d{3}\.\d+(?:\.\d+)?)\b", text)
+    return match[1] if match else ""
 
 
 def _said(command: list[str]) -> str:

@@ -80,7 +80,11 @@ def one_line(comparison: Comparison) -> str:
 
 def _scatter(name: str, compared: Sequence[Comparison]) -> str:
     """Predicted over measured against measured, of one quantity, and the names of the worst."""
-    some = [comparison for comparison in compared if name in comparison.errors() and min(_ends(comparison, name)) > 0]
+    some = [
+        comparison
+        for comparison in compared
+        if name in comparison.errors() and min(comparison.pairs[name].predicted, comparison.pairs[name].measured) > 0
+    ]
     if not some:
         return ""
     worst = sorted(some, key=lambda comparison: -abs(log10(_ratio(comparison, name))))[:WORST]
@@ -125,14 +129,9 @@ def _draw_scatter(ax: Any, name: str, some: Sequence[Comparison], worst: Sequenc
     legend_below(ax)
 
 
-def _ends(comparison: Comparison, name: str) -> tuple[float, float]:
-    pair = comparison.pairs[name]
-    return pair.predicted, pair.measured
-
-
 def _ratio(comparison: Comparison, name: str) -> float:
-    predicted, measured = _ends(comparison, name)
-    return predicted / measured
+    pair = comparison.pairs[name]
+    return pair.predicted / pair.measured
 
 
 def _levels(compared: Sequence[Comparison]) -> str:

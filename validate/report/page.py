@@ -5,9 +5,9 @@ from pathlib import Path
 
 from ...simulator.display.render import plural
 from ..compare.campaign import Half, Validation
-from ..compare.compare import LEAST_BYTES, QUANTITIES, Comparison, Pair, Ranking, counts, statistics
+from ..compare.compare import LEAST_BYTES, QUANTITIES, Comparison, Ranking, counts, statistics
+from ..compare.pair import Pair
 from ..compare.verdict import GRADE_TEXTS
-from ..measurement import Measurement
 from .text import NAMES, error_text, limit_text, machine_text, remarks, size_text, value_text
 
 HALF_TEXTS = {
@@ -19,7 +19,7 @@ HALF_TEXTS = {
 def page_text(validation: Validation, data: Path | None) -> str:
     """The page. Args: data: results file that it comes from, named on the page."""
     machine = validation.header.machine
-    left_out = [comparison for comparison in validation.comparisons if comparison.objections]
+    left_out = validation.left_out
     lines = [
         f"# Validated on {machine.gpu}",
         "",
@@ -107,9 +107,8 @@ def _points(compared: Sequence[Comparison]) -> list[str]:
     lines = ["Measured value, and error of the prediction.", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for comparison in compared:
         cells = [_point_cell(name, comparison.pairs.get(name), comparison, worst[name]) for name in shown]
-        timing = comparison.outcome.timing if isinstance(comparison.outcome, Measurement) else None
-        noise, point = timing.noise if timing else "", comparison.point
-        lines.append(f"| `{point.key}` | {point.half} | {' | '.join(cells)} | {noise} |")
+        point = comparison.point
+        lines.append(f"| `{point.key}` | {point.half} | {' | '.join(cells)} | {comparison.noise} |")
     return lines
 
 

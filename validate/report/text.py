@@ -62,7 +62,7 @@ def validate_text(validation: Validation, width: int, color: bool = False) -> st
     if validation.trusted:
         lines += ["p: predicted, m: measured, error: (p - m) / m; fp16, no mask and m-fast unless shown", ""]
         lines += [points_table(validation.trusted, width, color), ""]
-    left_out = [comparison for comparison in validation.comparisons if comparison.objections]
+    left_out = validation.left_out
     half = validation.half()
     if half.statistics:
         lines += [statistics_table(list(half.statistics.values()), width, color), ""]
@@ -111,7 +111,7 @@ def points_table(compared: Sequence[Comparison], width: int, color: bool = False
         Column(title="L2", cells=[comparison.point.l2 for comparison in compared], left=True, rank=6),
         Column(title="time p / m", cells=both("time_s")),
         Column(title="error", cells=errors("time_s")),
-        Column(title="noise", cells=[_noise(comparison) for comparison in compared], left=True, rank=4),
+        Column(title="noise", cells=[comparison.noise for comparison in compared], left=True, rank=4),
         Column(title="clock error", cells=errors("clock_hz"), rank=5),
     ]
     if any("hbm_read_bytes" in comparison.pairs for comparison in compared):
@@ -141,11 +141,6 @@ def short_config(comparison: Comparison) -> str:
     for name, value in config.items():
         words.append(value if isinstance(value, str) else f"{SHORT.get(name, name.replace('_', ' ') + ' ')}{value}")
     return " ".join(words)
-
-
-def _noise(comparison: Comparison) -> str:
-    timing = comparison.outcome.timing if isinstance(comparison.outcome, Measurement) else None
-    return timing.noise if timing else ""
 
 
 def statistics_table(statistics: Sequence[Statistic], width: int, color: bool = False) -> str:

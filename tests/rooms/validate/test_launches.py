@@ -79,7 +79,7 @@ class MadeUpGpu:
 def test_our_schedules_launch_as_many_kernels_as_they_have(report: LaunchReport, subject: str, count: int) -> None:
     """In a stream and in a graph alike."""
     for way in WAYS:
-        assert row(report, subject, way).predicted.one_pass.count == count
+        assert row(report, subject, way).predicted.count == count
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_our_schedules_launch_as_many_kernels_as_they_have(report: LaunchReport,
 def test_eager_attention_leaves_out_what_it_does_not_need(changes: dict[str, Any], count: int) -> None:
     """Product, scale, softmax and product always; a mask and dropout where the problem has them."""
     predicted = predict_launches(replace(PROBLEM, seqlen_q=64, seqlen_k=64, **changes), H200)
-    assert row(predicted, "eager").predicted.one_pass.count == count
+    assert row(predicted, "eager").predicted.count == count
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_profile_stands_beside_its_prediction(report: LaunchReport) -> None:
     compared = row(profile_launches(report, DEVICE, MadeUpGpu().ask), "naive")
     assert compared.predicted == row(report, "naive").predicted
     assert compared.profiled is not None
-    whole = compared.profiled.one_pass
+    whole = compared.profiled
     assert (whole.count, whole.dominating[0]) == (3, "output_kernel")
     assert whole.dominating[1] == pytest.approx(0.5)
     assert whole.gap_s == pytest.approx(4e-6)
@@ -179,7 +179,7 @@ def test_compiled_resources_reach_the_prediction() -> None:
     slow = Resources(registers_per_thread=64, smem_bytes_per_cta=200_000, origin="compiled")
     small = replace(PROBLEM, heads=64)
     usual, other = (
-        row(predict_launches(small, H200, compiler=compiler), "flash2").predicted.one_pass.busy_s
+        row(predict_launches(small, H200, compiler=compiler), "flash2").predicted.busy_s
         for compiler in (None, lambda pairs: [slow] * len(pairs))
     )
     assert other > usual
