@@ -13,25 +13,30 @@ from typing import Any
 
 import numpy as np
 
+from ...simulator import units
 from ...simulator.prediction.prediction import BURST_S, Prediction
 from ...simulator.refusal import Refusal
 from ...simulator.traffic import Traffic
 from ..measure.results_file import Row
 from ..measurement import Lost, Measurement, Plain
 from ..points.point import Point
-from .pair import Pair
+from .quantities import Pair, Quantity
 
-COUNTED = (
-    "smem_fill_bytes",
-    "l2_read_bytes",
-    "l2_write_bytes",
-    "fabric_bytes",
-    "hbm_read_bytes",
-    "hbm_write_bytes",
-    "cycles",
-)
+QUANTITIES = {
+    "smem_fill_bytes": Quantity("bytes into the SMs", units.traffic),
+    "l2_read_bytes": Quantity("bytes read from L2", units.traffic),
+    "l2_write_bytes": Quantity("bytes written to L2", units.traffic),
+    "fabric_bytes": Quantity("bytes between L2 partitions", units.traffic),
+    "hbm_read_bytes": Quantity("bytes read from HBM", units.traffic),
+    "hbm_write_bytes": Quantity("bytes written to HBM", units.traffic),
+    "cycles": Quantity("cycles", units.count),
+    "time_s": Quantity("time", units.duration),
+    "clock_hz": Quantity("SM clock", units.clock),
+    "peak_memory_bytes": Quantity("peak memory", units.capacity),
+}
+"""Field in JSON -> what it is."""
+COUNTED = tuple(QUANTITIES)[:7]
 """Fields of `Traffic` that hardware counters measure."""
-QUANTITIES = (*COUNTED, "time_s", "clock_hz", "peak_memory_bytes")
 LEAST_BYTES = 1e6
 """Flows below a megabyte on both sides are noise of the counters (page tables, instruction fetches) [B]."""
 WITHIN = 0.10
@@ -155,8 +160,11 @@ class Statistic:
 
     Args:
         quantity; points: how many it was compared on.
-        bias: mean of the signed errors; median, mean, p95, worst: of their sizes; within: share of sizes up to 10 %.
-        worst_key: point of the worst; worst_error: its signed error.
+        bias: mean of the signed errors.
+        median, mean, p95, worst: of their sizes.
+        within: share of sizes up to 10 %.
+        worst_key: point of the worst.
+        worst_error: its signed error.
     """
 
     quantity: str

@@ -23,7 +23,7 @@ from ...simulator.refusal import Refusal
 from ...simulator.schedules.registry import baseline_of, default_schedule, find_schedule
 from ...simulator.simulate import peak_memory_bytes
 from ..compare.campaign import Compiler, predict_points
-from ..compare.pair import Compared
+from ..compare.quantities import Compared
 from ..measure.run_point import job_of
 from ..measure.session import Ask
 from ..measurement import OUT_OF_MEMORY, Timing, reason_in
@@ -39,9 +39,9 @@ LONGEST_RUN_S = 0.3
 SIMULATED_BYTES = 40e9
 """A run that holds more device memory is not simulated, since that takes minutes; its memory is known [B]."""
 LENGTH_STEPS = 2048
-"""Where memory runs out is measured to one part in so many."""
+"""Where memory runs out is measured to this fraction of the length."""
 FIRST_CTAS_PER_SM = 1
-"""Of the tiled kernel at its longest length so many CTAs of each SM run; all of them would take minutes."""
+"""CTAs of each SM that run of the tiled kernel at its longest length; all of them would take minutes."""
 
 
 def predict(
@@ -265,7 +265,7 @@ def _joined(join: Callable[[list[float]], float], *figures: Compared) -> Compare
         known = [value for value in values if value is not None]
         return join(known) if len(known) == len(values) else None
 
-    return Compared(joined([one.predicted for one in figures]), joined([one.measured for one in figures]))
+    return Compared(joined([figure.predicted for figure in figures]), joined([figure.measured for figure in figures]))
 
 
 def _point(schedule: str, problem: AttentionProblem, length: int) -> Point:

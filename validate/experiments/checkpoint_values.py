@@ -7,7 +7,7 @@ from typing import Any
 from ...simulator.device.device import Device
 from ...simulator.prediction.bottleneck import largest
 from ...simulator.problems.attention import AttentionProblem
-from ..compare.pair import Compared
+from ..compare.quantities import Compared
 
 SCHEMA = "tilesight.checkpoint/1"
 SPEEDUP_LENGTHS = (1024, 2048, 4096)

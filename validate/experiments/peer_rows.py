@@ -22,7 +22,9 @@ class PeerRow:
     """A peer at a problem.
 
     Args:
-        peer: name, or `tilesight`; problem; l2: `cold` or `warm`.
+        peer: name, or `tilesight`.
+        problem: what it computes.
+        l2: `cold` or `warm`.
         outcome: the measurement, or why there is none.
         family: of the kernels that ran; empty where none did. For our own: the schedule.
     """
@@ -56,7 +58,8 @@ def measure_peers(
     """Measure peers at the problems of points, each problem and L2 state once.
 
     Args:
-        device: as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `session.Ask`).
+        device: as in jobs: `name`, and `set`.
+        ask: has a process on a GPU answer a job (see `session.Ask`).
         progress: called with (done, total).
 
     Raises:

@@ -67,7 +67,8 @@ def runner(
     """A function that enqueues one forward pass of a peer and returns O (B, H, M, D).
 
     Args:
-        q: (B, H, M, D); k, v: (B, G, N, D); on a GPU.
+        q: (B, H, M, D).
+        k, v: (B, G, N, D); on a GPU.
 
     Raises:
         Unavailable: the peer refuses the problem; this is tried once.

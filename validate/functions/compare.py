@@ -4,24 +4,24 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from ...simulator import units
 from ...simulator.prediction.kernel_row import KernelRow
 from ...simulator.prediction.kernels import KernelsPrediction
-from ..compare.pair import Compared
+from ..compare.quantities import Compared, Quantity
 from .measured import MeasuredFunction, MeasuredLaunch
 
 LEAST_READ_BYTES, LEAST_WRITTEN_BYTES = 1_000_000, 20_000_000
 """Bytes of HBM below which errors are told but not judged: page tables and the profiler's own traffic weigh as much;
-of bytes written so many stay behind in L2, or do not, as chance will [B]."""
+some of the bytes written stay in L2 or not, by chance [B]."""
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
-    """What is compared.
+class LaunchQuantity(Quantity):
+    """What is compared of a launch.
 
     Args:
+        title, text: as of any quantity.
         name: field in JSON.
-        title: for people.
-        kind: `bytes`, `count` or `time`.
         predicted: where a `KernelRow` has it.
         measured: where a `MeasuredLaunch` has it, or the field of its counters that does.
         limit: largest size of the relative error that passes; what predictions must reach on 85 to 95 % of launches.
@@ -29,8 +29,6 @@ class Quantity:
     """
 
     name: str
-    title: str
-    kind: str
     predicted: str
     measured: str
     limit: float = 0.0
@@ -43,29 +41,33 @@ class Quantity:
         return Judged(said, None if seen is None else float(seen), self)
 
 
+whole = "{:,.0f}".format
+"""A count as text."""
 QUANTITIES = (
     # What the compiler decides has to be equal.
     *(
-        Quantity(name, title, kind, f"prediction.{name}", f"launch.{name}")
-        for name, title, kind in (
-            ("registers_per_thread", "registers", "count"),
-            ("smem_bytes_per_cta", "shared memory", "bytes"),
-            ("spilled_bytes_per_thread", "spills", "bytes"),
+        LaunchQuantity(title, text, name, f"prediction.{name}", f"launch.{name}")
+        for name, title, text in (
+            ("registers_per_thread", "registers", whole),
+            ("smem_bytes_per_cta", "shared memory", units.traffic),
+            ("spilled_bytes_per_thread", "spills", units.traffic),
         )
     ),
-    Quantity(
-        "executed_instructions", "executed instructions", "count", "executed_instructions", "instructions", limit=0.001
+    LaunchQuantity(
+        "executed instructions", whole, "executed_instructions", "executed_instructions", "instructions", limit=0.001
     ),
     *(
-        Quantity(name, title, kind, f"traffic.{name}", name, limit, least)
-        for name, title, kind, limit, least in (
-            ("smem_fill_bytes", "bytes into SMs", "bytes", 0.01, 0.0),
-            ("hbm_read_bytes", "HBM read", "bytes", 0.12, LEAST_READ_BYTES),
-            ("hbm_write_bytes", "HBM written", "bytes", 0.15, LEAST_WRITTEN_BYTES),
-            ("time_s", "time, counted", "time", 0.12, 0.0),
+        LaunchQuantity(title, text, name, f"traffic.{name}", name, limit, least)
+        for name, title, text, limit, least in (
+            ("smem_fill_bytes", "bytes into SMs", units.traffic, 0.01, 0.0),
+            ("hbm_read_bytes", "HBM read", units.traffic, 0.12, LEAST_READ_BYTES),
+            ("hbm_write_bytes", "HBM written", units.traffic, 0.15, LEAST_WRITTEN_BYTES),
+            ("time_s", "time, counted", units.duration, 0.12, 0.0),
         )
     ),
-    Quantity("replayed_time_s", "time, replayed", "time", "traffic.time_s", "timing.median_s", limit=0.12),
+    LaunchQuantity(
+        "time, replayed", units.duration, "replayed_time_s", "traffic.time_s", "timing.median_s", limit=0.12
+    ),
 )
 
 
@@ -80,7 +82,7 @@ class Judged(Compared):
 
     predicted: float
     measured: float | None
-    quantity: Quantity
+    quantity: LaunchQuantity
 
     @property
     def verdict(self) -> str:
@@ -137,7 +139,7 @@ def compare_function(prediction: KernelsPrediction, measured: MeasuredFunction) 
     ran = [launch.launch for launch in measured.launches]
     both = [[f"{launch.name} {'x'.join(map(str, launch.grid))}" for launch in every] for every in (ran, rows)]
     if both[0] != both[1]:
-        raise ValueError("measured were {}; predicted are {}".format(*(", ".join(one) or "none" for one in both)))
+        raise ValueError("measured were {}; predicted are {}".format(*(", ".join(texts) or "none" for texts in both)))
     launches = [
         ComparedLaunch(row=row, measured=launch, values=tuple(quantity.of(row, launch) for quantity in QUANTITIES))
         for row, launch in zip(rows, measured.launches, strict=True)

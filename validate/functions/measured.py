@@ -15,14 +15,19 @@ from ..measurement import MEASURED, LaunchMeasurement, Machine, Timing
 
 SCHEMA = "tilesight.validate.function/1"
 START_S, LAUNCH_S = 240.0, 20.0
-"""Time that the worker gets beside the function itself: to start and compile, and for each launch [s]."""
+"""Time that the worker gets apart from the function itself: to start and compile, and for each launch [s]."""
 NCU_PASSES = 10
 """Times that ncu may run the whole program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredLaunch:
-    """One launch, made by itself. Args: launch: as it ran, with what was counted; timing: of replays."""
+    """One launch, made by itself.
+
+    Args:
+        launch: as it ran, with what was counted.
+        timing: of replays.
+    """
 
     launch: LaunchMeasurement
     timing: Timing
@@ -33,8 +38,12 @@ class MeasuredFunction:
     """All launches that were measured.
 
     Args:
-        target: `file.py:function`; machine; device: that was predicted; l2: `cold` or `warm`.
-        counters: `measured`, or why there are none; launches: in the order of their calls.
+        target: `file.py:function`.
+        machine: where it was measured.
+        device: that was predicted.
+        l2: `cold` or `warm`.
+        counters: `measured`, or why there are none.
+        launches: in the order of their calls.
     """
 
     target: str
@@ -108,7 +117,7 @@ def measure_function(
     timeout_s = time_limit_s + START_S + LAUNCH_S * len(job["numbers"])
     session = GpuSession(gpu)
     try:
-        machine = Machine.from_dict(session.ask({"do": "machine"}, START_S))
+        machine = session.machine(START_S)
         answer = session.ask(job, timeout_s)
     except Died as death:
         raise UserCodeFailed(f"{target}: {death}") from None

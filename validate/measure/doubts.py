@@ -54,15 +54,19 @@ def doubts(
     """All that a worker finds against a point that it measured, the gravest first; counters are judged later.
 
     Args:
-        launches: what was asked for, with compiled resources where they are known; problem: what they solve;
-            ran: what ran, in order.
+        launches: what was asked for, with compiled resources where they are known.
+        problem: what they solve.
+        device: that it ran on.
+        ran: what ran, in order.
+        facts: what the worker saw.
+        timing: of the point.
     """
     objections = work_doubts(facts) + launch_doubts(launches, ran)
     return tuple(objections + rate_doubts(launches, problem, device, timing) + clock_doubts(ran, device, timing))
 
 
 def work_doubts(facts: Facts) -> list[str]:
-    """Outputs that nobody wrote, that are old, or wrong; work where nobody looked."""
+    """Outputs that were not written, that are old, or wrong; work on a stream that was not timed."""
     objections = []
     if facts.untouched_fraction > 0:
         objections.append(
@@ -107,7 +111,9 @@ def counted_doubts(
     """Launches that ncu saw and that are not those that Triton reports.
 
     Args:
-        ran: what Triton says it launched; kernels: the names of those functions; counted: what ncu saw; all in order.
+        ran: what Triton says it launched.
+        kernels: the names of those functions.
+        counted: what ncu saw; all in order.
     """
     if len(counted) != len(ran):
         return [f"{_launches(ran)} ran, ncu counted {len(counted)}: {', '.join(launch.kernel for launch in counted)}"]

@@ -22,7 +22,7 @@ def visible_gpus() -> list[str]:
 
 
 def chosen_gpus(text: str, visible: list[str]) -> list[str]:
-    """The GPUs that `--gpus` means: `all`, or the first so many.
+    """The GPUs that `--gpus` means: `all`, or the first N.
 
     Raises:
         ValueError: neither `all` nor a number from 1 to as many as there are.
@@ -63,5 +63,4 @@ def open_sessions(
             version, counting = ncu.version, why or ""
             by = {} if why else {gpu: partial(count_points, ncu, gpu) for gpu in gpus}
     sessions = [PointSession(gpu, device, named_device, by.get(gpu) or counting) for gpu in gpus]
-    machine = Machine.from_dict(sessions[0].ask({"do": "machine"}))
-    return sessions, replace(machine, ncu=version)
+    return sessions, replace(sessions[0].machine(), ncu=version)

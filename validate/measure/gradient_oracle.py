@@ -24,7 +24,8 @@ def gradient_error(problem: AttentionBackwardProblem, tensors: Mapping[str, torc
     """Largest error of dQ, dK and dV in units of what is allowed; above 1 is wrong.
 
     Args:
-        tensors: by name of the programs' tensors, as (slabs, rows, columns); stored: as of `plain`.
+        tensors: by name of the programs' tensors, as (slabs, rows, columns).
+        stored: as of `plain`.
     """
     most = CHECKED_SCORES // (problem.head_group * problem.seqlen_q * problem.seqlen_k)
     chosen = spread(problem.batch * problem.kv_heads, most)
@@ -32,7 +33,7 @@ def gradient_error(problem: AttentionBackwardProblem, tensors: Mapping[str, torc
 
 
 def spread(count: int, most: int) -> list[int]:
-    """Numbers below a count: all, or evenly spread ones, at most so many or two; the first and the last always."""
+    """Numbers below a count: all, or at most `most` evenly spread ones; the first and the last always."""
     wanted = max(2, min(count, most))
     return [0] if count == 1 else list(dict.fromkeys(round(i * (count - 1) / (wanted - 1)) for i in range(wanted)))
 

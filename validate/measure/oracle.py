@@ -40,7 +40,8 @@ def oracle_error(schedule: str, problem: Problem, launch: Launch, tensors: Mappi
     """Largest error of the outputs of a pipeline in units of what is allowed; above 1 is wrong.
 
     Args:
-        launch: the last of the pipeline; tensors: by name of the program's tensors, as (slabs, rows, columns).
+        launch: the last of the pipeline.
+        tensors: by name of the program's tensors, as (slabs, rows, columns).
     """
     problem = find_schedule(schedule).problem.of(problem)
     if isinstance(problem, SoftmaxProblem):
@@ -48,7 +49,7 @@ def oracle_error(schedule: str, problem: Problem, launch: Launch, tensors: Mappi
     if isinstance(problem, AttentionBackwardProblem):
         return gradient_error(problem, tensors, stored=roundings_of(schedule).scores > 0)
     if not isinstance(problem, AttentionProblem):
-        raise ValueError(f"problem = {problem.KIND}: nobody has written down what is right")
+        raise ValueError(f"problem = {problem.KIND}: there is no reference of what is right")
     lse = None
     if "LSE" in tensors:
         lse = tensors["LSE"][..., 0]
@@ -91,7 +92,8 @@ def parts(
     """All rows of all heads in parts, or evenly spread ones where there are too many; the first and the last always.
 
     Args:
-        part_scores: in the place of `PART_SCORES`; checked: scores at most, of all parts.
+        part_scores: in the place of `PART_SCORES`.
+        checked: scores at most, of all parts.
     """
     rows = max(1, min(problem.seqlen_q, (part_scores or PART_SCORES) // problem.seqlen_k))
     if isinstance(problem, AttentionProblem) and problem.mask:

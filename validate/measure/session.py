@@ -21,7 +21,7 @@ from ...simulator.launch.program import Launch, Resources
 from ..counters.ncu import Ncu, NcuFailed, Repeated, count
 from ..counters.ncu_output import CountedLaunch, UnreadableCounters
 from ..counters.table import fields_of
-from ..measurement import MEASURED, Lost, Measurement
+from ..measurement import MEASURED, Lost, Machine, Measurement
 from ..points.point import Point
 from .doubts import clock_doubts, counted_doubts, counter_doubts
 from .results_file import Row
@@ -128,6 +128,13 @@ class GpuSession:
             # Whatever it was may have broken the process's GPU context.
             self._answerer.stop()
         return answer
+
+    def machine(self, timeout_s: float | None = None) -> Machine:
+        """The GPU, and what drives it. Raises: Died: no process can start there."""
+        answer = self.ask({"do": "machine"}, timeout_s)
+        if "lost" in answer:
+            raise Died(answer["lost"])
+        return Machine.from_dict(answer)
 
     def kill(self) -> None:
         """Let the process not finish what it is at."""

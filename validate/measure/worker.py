@@ -73,8 +73,8 @@ def _named(name: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """The function of a name in a table."""
     module, _, function = name.partition(":")
     package = __package__.rpartition(".")[0]
-    found: Callable[[Mapping[str, Any]], dict[str, Any]] = getattr(import_module(module, package), function)
-    return found
+    answers: Callable[[Mapping[str, Any]], dict[str, Any]] = getattr(import_module(module, package), function)
+    return answers
 
 
 def describe(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def track_and_tare() -> tuple["Track", float]:
     from ..timing.track import Track
 
     track = Track("cuda")
-    # cuBLAS keeps a workspace for good. Now it gets a segment of its own; in the middle of a job it may share that of
+    # cuBLAS keeps a workspace for good. Now it gets its own segment; in the middle of a job it may share that of
     # the job's tensors, and leaves a part of it to later jobs, which then hold less than they would by themselves.
     ones = torch.ones((1, 1), device="cuda")
     torch.mm(ones, ones)

@@ -13,7 +13,7 @@ from ...simulator.problems.attention import MAX_SEQLEN
 from ...simulator.report.page import Made, page
 from ...simulator.report.series import axis_text
 from ...simulator.report.series import color as color_of
-from ..compare.pair import Compared
+from ..compare.quantities import Compared
 from ..experiments.checkpoint_values import SPEEDUP_LENGTHS, Checkpoint, Grown
 from ..measurement import OUT_OF_MEMORY
 

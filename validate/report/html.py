@@ -11,7 +11,7 @@ from ..compare.campaign import Validation
 from ..compare.compare import QUANTITIES, Comparison, Statistic
 from ..compare.verdict import GRADE_TEXTS, Grade, Verdict
 from .figures import figures
-from .text import NAMES, error_text, limit_text, machine_text, remarks, short_config, size_text, value_text
+from .text import error_text, limit_text, machine_text, remarks, short_config, size_text
 
 CLASSES: dict[Grade, str] = {"aim": "good", "missed": "missed"}
 """Grade of a verdict -> its class in the style sheet, where it has one."""
@@ -69,7 +69,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> str:
 def _statistics(statistics: Sequence[Statistic]) -> str:
     rows = [
         [
-            cell(NAMES[statistic.quantity], kind="left"),
+            cell(QUANTITIES[statistic.quantity].title, kind="left"),
             cell(str(statistic.points)),
             *(cell(size_text(size), size) for size in (statistic.median, statistic.mean, statistic.p95)),
             cell(error_text(statistic.bias), statistic.bias),
@@ -87,7 +87,7 @@ def _points(compared: Sequence[Comparison]) -> str:
         return ""
     shown = [name for name in QUANTITIES if any(name in comparison.pairs for comparison in compared)]
     heads = ["schedule", "problem", "configuration", "L2", "half"]
-    heads += [text for name in shown for text in (f"{NAMES[name]}, predicted", "measured", "off by")]
+    heads += [text for name in shown for text in (f"{QUANTITIES[name].title}, predicted", "measured", "off by")]
     heads.append("noise")
     rows = [_row(comparison, shown) for comparison in compared]
     return (
@@ -110,7 +110,7 @@ def _row(comparison: Comparison, shown: Sequence[str]) -> list[str]:
         if pair is None:
             cells += [cell("")] * 3
             continue
-        cells += [cell(value_text(name, value), value) for value in (pair.predicted, pair.measured)]
+        cells += [cell(QUANTITIES[name].text(value), value) for value in (pair.predicted, pair.measured)]
         error = comparison.errors().get(name)
         cells.append(cell(error_text(error), None if error is None else abs(error)))
     return [*cells, cell(comparison.noise, kind="left")]

@@ -45,6 +45,13 @@ def test_only_a_process_that_may_be_broken_is_ended(
     assert process.stopped == stopped
 
 
+def test_a_gpu_that_does_not_answer_starts_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is the process's."""
+    monkeypatch.setattr(session, "Answerer", lambda *_: MadeUpProcess({"lost": "RuntimeError: no CUDA driver"}))
+    with pytest.raises(Died, match="RuntimeError: no CUDA driver"):
+        session.GpuSession("0").machine()
+
+
 def test_a_process_that_dies_costs_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last words are the reason, and the next job is answered."""
     process = MadeUpProcess(Died("the process on the GPU died (signal 11, SIGSEGV)"), {"free_bytes": 1})

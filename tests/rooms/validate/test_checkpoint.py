@@ -12,7 +12,7 @@ from support.made_up_measurements import H200, a_timing
 from tilesight.simulator.problems.attention import MAX_SEQLEN, AttentionProblem
 from tilesight.simulator.report.page import Made
 from tilesight.simulator.simulate import peak_memory_bytes
-from tilesight.validate.compare.pair import Compared
+from tilesight.validate.compare.quantities import Compared
 from tilesight.validate.experiments import checkpoint as room
 from tilesight.validate.experiments.checkpoint import both_passes, causes_in, longest_that_fits, measure, predict
 from tilesight.validate.experiments.checkpoint_values import Checkpoint, Grown

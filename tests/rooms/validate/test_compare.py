@@ -36,7 +36,7 @@ from tilesight.validate.compare.compare import (
     spearman,
     statistics,
 )
-from tilesight.validate.compare.pair import Pair
+from tilesight.validate.compare.quantities import Pair
 from tilesight.validate.compare.verdict import RULES, failures, verdicts
 from tilesight.validate.measurement import Measurement
 from tilesight.validate.points.point import Point

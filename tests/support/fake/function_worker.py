@@ -21,7 +21,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         answered: dict[str, Any] = json.loads(given)
         return answered
     launches = [launch(job["names"][number], GRID, 192, 0) for number in job["numbers"]]
-    return {"launches": [{"launch": one, "timing": TIMING} for one in launches]}
+    return {"launches": [{"launch": measured, "timing": TIMING} for measured in launches]}
 
 
 if __name__ == "__main__" and "--count" not in sys.argv:

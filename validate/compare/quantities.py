@@ -1,7 +1,21 @@
-"""A figure predicted and measured: what all comparisons are made of."""
+"""What is compared, and a figure of it predicted and measured: all comparisons are made of these."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What is compared.
+
+    Args:
+        title: for people.
+        text: of a value, with its unit.
+    """
+
+    title: str
+    text: Callable[[float], str]
 
 
 @dataclass(frozen=True, slots=True)
