@@ -1,8 +1,8 @@
 """Where an SM's instructions come from: a cache of each sub-core, one of the SM, and L2.
 
 Code that fits the first is there whenever it is needed (what its first pass takes is left out). In longer code lines
-are fetched anew: a warp that begins a line asks for the one behind it, so that it waits only where it issues faster than
-lines come. The sub-core gives a line to one warp after the other, but for warps that ask while it is on its way.
+are fetched anew: a warp that begins a line asks for the one behind it, so that it waits only where it issues faster
+than lines come. The sub-core gives a line to one warp after the other, but for warps that ask while it is on its way.
 Both caches forget what came first in a set (FIFO): a loop is larger than one and goes through it from front to back, so
 any order of least use would do the same.
 """
@@ -60,7 +60,7 @@ def _fetch(state: State, latencies: Latencies, core: int, line: int, now: float)
 
 @inlined
 def begin_line(state: State, latencies: Latencies, warp: int, core: int, now: float) -> None:
-    """A warp whose next instruction lies in another line of the code waits for that line, and asks for the one behind."""
+    """A warp whose next instruction lies in another line of the code waits for that line, and asks for the next one."""
     line = state.pc[warp] // LINE_INSTRUCTIONS
     if line != state.line[warp]:
         there = state.ahead[warp] if line == state.line[warp] + 1 else _fetch(state, latencies, core, line, now)
