@@ -2,7 +2,8 @@
 
     FILE.py:FUNCTION        a function without parameters: all that it does on the GPU counts
     def inputs(): ...       in the same file: its tuple, dict or single value is what FUNCTION's parameters are given;
-                            what it does (weights, random inputs) does not count
+                            what it does (weights, random inputs) does not count; for `vit_loss` vit_loss_inputs or
+                            vit_inputs comes before it, where the file has one
 
 Tensors are made with `device="cuda"`, or by modules that are; they have shapes, and no data.
 """

@@ -119,12 +119,13 @@ def plain_step(step: RecordedStep) -> dict[str, Any]:
 def _run(session: Session, path: Path, name: str) -> None:
     """Call the function with what `inputs` of its file makes, if it takes something."""
     module = module_of(path)
-    function, make = getattr(module, name, None), getattr(module, INPUTS, None)
+    function, maker = getattr(module, name, None), _maker(module, name)
+    make = getattr(module, maker, None)
     if not callable(function) or make is None or name == INPUTS or not _takes_something(function):
         if callable(function) and (needed := needs_arguments(function)):
             raise Unusable(
-                f"{path.name}: {name} needs arguments ({needed}): write a function {INPUTS}() in the same file that "
-                "returns them, as a tuple or a dict"
+                f"{path.name}: {name} needs arguments ({needed}): write a function {INPUTS}(), or {name}_{INPUTS}(), in "
+                "the same file that returns them, as a tuple or a dict"
             )
         session.run(user_function(path, name))
         return
@@ -132,8 +133,15 @@ def _run(session: Session, path: Path, name: str) -> None:
     try:
         inspect.signature(function).bind(*args, **options)
     except TypeError as error:
-        raise Unusable(f"{path.name}: {name} does not take what {INPUTS}() returns: {error}") from None
+        raise Unusable(f"{path.name}: {name} does not take what {maker}() returns: {error}") from None
     session.run(function, args, options)
+
+
+def _maker(module: Any, name: str) -> str:
+    """Name of what makes a step's inputs: for `vit_loss` the first that is there: vit_loss_inputs, vit_inputs, inputs."""
+    words = name.split("_")
+    names = ["_".join((*words[:count], INPUTS)) for count in range(len(words), 0, -1)]
+    return next((maker for maker in names if callable(getattr(module, maker, None))), INPUTS)
 
 
 def _takes_something(function: Any) -> bool:

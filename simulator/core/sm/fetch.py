@@ -60,7 +60,7 @@ def _fetch(state: State, latencies: Latencies, core: int, line: int, now: float)
 
 @inlined
 def begin_line(state: State, latencies: Latencies, warp: int, core: int, now: float) -> None:
-    """A warp whose next instruction lies in another line of the code waits for that, and asks for the one behind."""
+    """A warp whose next instruction lies in another line of the code waits for that line, and asks for the next one."""
     line = state.pc[warp] // LINE_INSTRUCTIONS
     if line != state.line[warp]:
         there = state.ahead[warp] if line == state.line[warp] + 1 else _fetch(state, latencies, core, line, now)

@@ -18,8 +18,7 @@ LSU_RING = 64
 """Memory instructions of a sub-core whose times are kept: a power of two above any queue in front of L1."""
 FETCH_SETS = 16
 """Of an instruction cache: with these, a loop of two lines more than a sub-core's holds misses 34. One warp of an H200
-issues 0.86 instructions a cycle in a loop of 32 KB, as if it missed 30, 0.42 in 40 KB
-(validate/lab/instruction_fetch.cu)."""
+issues 0.86 instructions a cycle in a loop of 32 KB, as if it missed 30, 0.42 in 40 KB (`instruction_fetch.cu`)."""
 
 # Columns of `State.log`, and its marks that are no region of the code.
 LOG_SLOT, LOG_MARK, LOG_TIME = range(3)

@@ -123,6 +123,23 @@ def test_the_users_kernels_stand_where_they_are_launched(mode: str) -> None:
     assert all(isinstance(call, KernelCall) for call in made.calls)
 
 
+def test_a_step_takes_the_inputs_that_are_named_after_it(tmp_path: Path) -> None:
+    """`wide_loss` those of `wide`, which its file has none of for all of its name; `other` those of all steps."""
+    text = ["import torch", *(f"def {name}_loss(x): return x.exp()" for name in ("wide", "other"))]
+    text += [
+        f"def {name}(): return torch.empty({size}, device='cuda')" for name, size in (("wide_inputs", 8), ("inputs", 2))
+    ]
+    (tmp_path / "several.py").write_text("\n".join(text), "utf-8")
+    shapes = {
+        name: record_step(f"{tmp_path}/several.py:{name}", load_device("h200"), "h200")
+        .step.operations[0]
+        .outputs[0]
+        .shape
+        for name in ("wide_loss", "other_loss")
+    }
+    assert shapes == {"wide_loss": (8,), "other_loss": (2,)}
+
+
 def test_a_step_that_makes_its_inputs_says_that_this_counts() -> None:
     """The fill is an operation, and a note names the way out."""
     step = recorded("alone").step
