@@ -5,7 +5,7 @@ least time that its bytes take, and a reason, and stands outside every total.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..device.device import Device
@@ -194,6 +194,26 @@ OTHERS: Mapping[Price | None, Callable[[Operation], str]] = {
 """Price -> what kind of operation it does not know, in words; empty: it knows it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPrices:
+    """What a step takes without its Triton kernels.
+
+    Args:
+        kernels: of each operation; a Triton operation has the least that its bytes take.
+        before: number of a Triton operation -> what ran before it.
+    """
+
+    kernels: tuple[tuple[PricedKernel, ...], ...]
+    before: Mapping[int, Before]
+
+    def with_triton(self, simulated: Mapping[int, PricedKernel | str]) -> tuple[tuple[PricedKernel, ...], ...]:
+        """All kernels of each operation. Args: simulated: as of `price_step`."""
+        return tuple(
+            (_simulated(kernels[0], simulated[number]),) if number in self.before else kernels
+            for number, kernels in enumerate(self.kernels)
+        )
+
+
 def price_step(
     step: RecordedStep,
     device: Device,
@@ -203,58 +223,43 @@ def price_step(
 ) -> tuple[tuple[PricedKernel, ...], ...]:
     """The kernels of each operation of a step, in order.
 
+    Args:
+        simulated: number of a Triton operation in `step.operations` -> its kernel, from machine code; or why there is
+            none, in one line.
+        step, device, stated, l2: as `price_around_triton` has them.
+    """
+    return price_around_triton(step, device, stated, l2).with_triton(simulated)
+
+
+def price_around_triton(
+    step: RecordedStep, device: Device, stated: Sequence[StatedPrice] = (), l2: L2 = "empty"
+) -> StepPrices:
+    """Price a step but for its Triton kernels, whose tensors L2 is touched by all the same.
+
     L2 keeps whole tensors from operation to operation.
 
     Args:
         step: as it was recorded.
         device: whose rates count.
-        simulated: number of a Triton operation in `step.operations` -> its kernel, from machine code; or why there is
-            none, in one line.
         stated: prices that go before all others.
         l2: what the step finds there: what itself has left (`warm`), zeros that are yet to be written back (`cold`).
     """
-
-    def triton(number: int, operation: Operation, gpu: Gpu) -> PricedKernel:
-        return _triton(operation, simulated[number], gpu)
-
-    return _priced(step, Gpu(device), triton, stated, l2)
-
-
-def kernels_before(
-    step: RecordedStep, device: Device, stated: Sequence[StatedPrice] = (), l2: L2 = "warm"
-) -> dict[int, Before]:
-    """What ran before each Triton kernel of a step, by number of the operation. Args: as `price_step`."""
+    gpu = Gpu(device)
     before: dict[int, Before] = {}
-
-    def triton(number: int, operation: Operation, gpu: Gpu) -> PricedKernel:
-        before[number] = recent(gpu.kernels, device.l2_bytes)
-        return refused(operation, gpu, "")
-
-    _priced(step, Gpu(device), triton, stated, l2)
-    return before
-
-
-def _priced(
-    step: RecordedStep,
-    gpu: Gpu,
-    triton: Callable[[int, Operation, Gpu], PricedKernel],
-    stated: Sequence[StatedPrice],
-    l2: L2,
-) -> tuple[tuple[PricedKernel, ...], ...]:
-    """The kernels of each operation. Args: triton: gives that of a Triton operation, by its number."""
 
     def kernels(number: int, operation: Operation) -> tuple[PricedKernel, ...]:
         if kernel := stated_kernel(operation, stated, gpu):
             return (kernel,)
         if operation.kind == "triton":
-            return (triton(number, operation, gpu),)
+            before[number] = recent(gpu.kernels, device.l2_bytes)
+            return (refused(operation, gpu, ""),)
         return price(operation, gpu)
 
     if l2 == "cold":
         gpu.kernel("Memset", (), (ZEROS,))
     for _ in range(2 if l2 == "warm" else 1):
         priced = tuple(kernels(number, operation) for number, operation in enumerate(step.operations))
-    return priced
+    return StepPrices(kernels=priced, before=before)
 
 
 def price(operation: Operation, gpu: Gpu) -> tuple[PricedKernel, ...]:
@@ -332,7 +337,6 @@ def refused(operation: Operation, gpu: Gpu, reason: str) -> PricedKernel:
     )
 
 
-def _triton(operation: Operation, simulated: PricedKernel | str, gpu: Gpu) -> PricedKernel:
-    """A kernel from machine code. L2 is touched by its tensors either way, for the operations that follow."""
-    least = refused(operation, gpu, simulated if isinstance(simulated, str) else "")
-    return least if isinstance(simulated, str) else simulated
+def _simulated(least: PricedKernel, simulated: PricedKernel | str) -> PricedKernel:
+    """A kernel from machine code; or the least that its bytes take, and why."""
+    return replace(least, reason=simulated) if isinstance(simulated, str) else simulated
