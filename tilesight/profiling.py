@@ -18,7 +18,7 @@ from .simulator.operations.gaps import QUEUES, Queue
 from .simulator.operations.operation import MODES, Mode
 from .simulator.operations.price import L2, price_around_triton
 from .simulator.operations.profile import Profile, profile_of
-from .simulator.operations.stated import StatedPrice, parse_prices, unused_notes
+from .simulator.operations.stated import UserEstimate, parse_prices, unused_notes
 from .tuning.step_kernels import Predicting, simulated_kernels, times_s
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Asked:
     queue: Queue = "stream"
     settings: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    prices: Sequence[StatedPrice] = ()
+    prices: Sequence[UserEstimate] = ()
     l2: L2 = "warm"
     timing: str = "single"
 

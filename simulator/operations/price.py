@@ -12,6 +12,7 @@ from ..device.device import Device
 from ..jobs.attempts import internal
 from ..launch.before import Before, recent
 from ..prediction.timing import ZEROED_BYTES
+from .cost_model import KernelCostModel
 from .families import (
     attention,
     copies,
@@ -32,26 +33,25 @@ from .families.convolutions import convolution, depthwise
 from .families.images import pooling, upsample
 from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SERIES_OF, SIMPLE
 from .families.products import linalg, matmul
-from .gpu import Gpu
 from .operation import Operand, Operation, RecordedStep
-from .priced import NoPrice, PricedKernel
-from .stated import WAITS, StatedPrice, is_collective, stated_kernel
+from .priced import KernelEstimate, NoPrice
+from .stated import WAITS, UserEstimate, is_collective, stated_kernel
 
-Price = Callable[[Operation, Gpu], list[PricedKernel]]
+Price = Callable[[Operation, KernelCostModel], list[KernelEstimate]]
 L2 = Literal["empty", "warm", "cold"]
 ZEROS = Operand(storage=1 << 40, storage_bytes=ZEROED_BYTES, shape=(ZEROED_BYTES,), strides=(1,), dtype="uint8")
 """What `do_bench` writes before each call."""
 
 
-def _dropout(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def _dropout(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
     return [elementwise.random_fill("dropout", operation.inputs, operation.outputs, gpu)]
 
 
-def _arange(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def _arange(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
     return [gpu.kernel("arange", (), operation.outputs)]
 
 
-def _packed_product(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def _packed_product(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
     """`_weight_int4pack_mm`: weights of 4 bits are unpacked on the way to tensor cores, which take bf16."""
     flop = 2.0 * operation.inputs[0].elements * operation.outputs[0].shape[-1]
     busy_s = flop / (gpu.device.fastest_flop_per_cycle("bf16") * gpu.sms * gpu.device.tensor_boost_clock_hz)
@@ -203,10 +203,10 @@ class StepPrices:
         before: number of a Triton operation -> what ran before it.
     """
 
-    kernels: tuple[tuple[PricedKernel, ...], ...]
+    kernels: tuple[tuple[KernelEstimate, ...], ...]
     before: Mapping[int, Before]
 
-    def with_triton(self, simulated: Mapping[int, PricedKernel | str]) -> tuple[tuple[PricedKernel, ...], ...]:
+    def with_triton(self, simulated: Mapping[int, KernelEstimate | str]) -> tuple[tuple[KernelEstimate, ...], ...]:
         """All kernels of each operation. Args: simulated: as of `price_step`."""
         return tuple(
             (_simulated(kernels[0], simulated[number]),) if number in self.before else kernels
@@ -217,10 +217,10 @@ class StepPrices:
 def price_step(
     step: RecordedStep,
     device: Device,
-    simulated: Mapping[int, PricedKernel | str],
-    stated: Sequence[StatedPrice] = (),
+    simulated: Mapping[int, KernelEstimate | str],
+    stated: Sequence[UserEstimate] = (),
     l2: L2 = "empty",
-) -> tuple[tuple[PricedKernel, ...], ...]:
+) -> tuple[tuple[KernelEstimate, ...], ...]:
     """The kernels of each operation of a step, in order.
 
     Args:
@@ -232,7 +232,7 @@ def price_step(
 
 
 def price_around_triton(
-    step: RecordedStep, device: Device, stated: Sequence[StatedPrice] = (), l2: L2 = "empty"
+    step: RecordedStep, device: Device, stated: Sequence[UserEstimate] = (), l2: L2 = "empty"
 ) -> StepPrices:
     """Price a step but for its Triton kernels, whose tensors L2 is touched by all the same.
 
@@ -244,10 +244,10 @@ def price_around_triton(
         stated: prices that go before all others.
         l2: what the step finds there: what itself has left (`warm`), zeros that are yet to be written back (`cold`).
     """
-    gpu = Gpu(device)
+    gpu = KernelCostModel(device)
     before: dict[int, Before] = {}
 
-    def kernels(number: int, operation: Operation) -> tuple[PricedKernel, ...]:
+    def kernels(number: int, operation: Operation) -> tuple[KernelEstimate, ...]:
         if kernel := stated_kernel(operation, stated, gpu):
             return (kernel,)
         if operation.kind == "triton":
@@ -262,7 +262,7 @@ def price_around_triton(
     return StepPrices(kernels=priced, before=before)
 
 
-def price(operation: Operation, gpu: Gpu) -> tuple[PricedKernel, ...]:
+def price(operation: Operation, gpu: KernelCostModel) -> tuple[KernelEstimate, ...]:
     """The kernels of one operation of torch; one that is refused where it has no price."""
     waits = is_collective(operation) and operation.name.endswith(WAITS)
     if waits or not any(operand.elements for operand in (*operation.inputs, *operation.outputs)):
@@ -321,11 +321,11 @@ def _against(name: str, operation: Operation) -> str:
     return _of_kind(operation, kinds) if kinds else ""
 
 
-def refused(operation: Operation, gpu: Gpu, reason: str) -> PricedKernel:
+def refused(operation: Operation, gpu: KernelCostModel, reason: str) -> KernelEstimate:
     """A kernel without a price: the least that its bytes take. Args: reason: one line."""
     least = gpu.kernel(operation.name, operation.inputs, operation.outputs, source="refused")
     size = least.hbm_read_bytes + least.hbm_write_bytes
-    return PricedKernel(
+    return KernelEstimate(
         name=operation.name,
         source="refused",
         time_s=size / gpu.device.hbm_peak_bytes_per_s,
@@ -337,6 +337,6 @@ def refused(operation: Operation, gpu: Gpu, reason: str) -> PricedKernel:
     )
 
 
-def _simulated(least: PricedKernel, simulated: PricedKernel | str) -> PricedKernel:
+def _simulated(least: KernelEstimate, simulated: KernelEstimate | str) -> KernelEstimate:
     """A kernel from machine code; or the least that its bytes take, and why."""
     return replace(least, reason=simulated) if isinstance(simulated, str) else simulated

@@ -14,7 +14,7 @@ class NoPrice(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PricedKernel:
+class KernelEstimate:
     """One kernel.
 
     Args:

@@ -11,7 +11,7 @@ from tilesight.simulator.operations import price as price_room
 from tilesight.simulator.operations.families.foreach import CHUNK, MOST_CHUNKS
 from tilesight.simulator.operations.operation import Operation, RecordedStep
 from tilesight.simulator.operations.price import price_around_triton, price_step
-from tilesight.simulator.operations.priced import PricedKernel
+from tilesight.simulator.operations.priced import KernelEstimate
 from tilesight.simulator.operations.stated import parse_prices
 
 LAB = script()
@@ -171,7 +171,7 @@ def test_a_triton_kernel_is_as_it_was_simulated_and_leaves_its_tensors_in_l2() -
     """An operation behind it would read its output from HBM."""
     source, made, output = (tensor(number, 1 << 20) for number in (1, 2, 3))
     triton = Operation(kind="triton", name="fused", inputs=(source, made), outputs=())
-    simulated = PricedKernel(name="fused", source="simulated", time_s=3e-6, bound_by="HBM")
+    simulated = KernelEstimate(name="fused", source="simulated", time_s=3e-6, bound_by="HBM")
     step = RecordedStep(operations=(triton, operation("relu", (made,), (output,))), mode="compiled", peak_bytes=0)
     (first,), (second,) = price_step(step, H200, {0: simulated})
     assert first is simulated
@@ -237,7 +237,7 @@ def test_a_step_is_priced_once_and_once_more_to_warm_l2(
     fused = Operation(kind="triton", name="fused", inputs=(x,), outputs=(tensor(2, 1 << 20),))
     step = RecordedStep(operations=(operation("relu", (x,), (x,)), fused), mode="compiled", peak_bytes=0)
     around = price_around_triton(step, H200, l2=l2)
-    simulated = PricedKernel(name="fused", source="simulated", time_s=1e-6, bound_by="HBM")
+    simulated = KernelEstimate(name="fused", source="simulated", time_s=1e-6, bound_by="HBM")
     assert around.with_triton({1: simulated})[1] == (simulated,)
     assert around.with_triton({1: "no"})[1][0].reason == "no"
     assert len(asked) == runs

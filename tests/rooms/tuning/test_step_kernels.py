@@ -8,7 +8,7 @@ import pytest
 from tilesight.kernels.compile.call import KernelCall
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.emulator.storage import Storage
-from tilesight.simulator.operations.gpu import empty_kernel_s
+from tilesight.simulator.operations.cost_model import empty_kernel_s
 from tilesight.simulator.operations.operation import Operand, Operation, RecordedStep
 from tilesight.simulator.operations.price import price_around_triton
 from tilesight.simulator.prediction.kernel_row import KernelRow
