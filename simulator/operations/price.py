@@ -34,24 +34,24 @@ from .families.images import pooling, upsample
 from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SERIES_OF, SIMPLE
 from .families.products import linalg, matmul
 from .operation import Operand, Operation, RecordedStep
-from .priced import KernelEstimate, NoPrice
+from .priced import KernelEstimate, Kernels, NoPrice
 from .stated import WAITS, UserEstimate, is_collective, stated_kernel
 
-Price = Callable[[Operation, KernelCostModel], list[KernelEstimate]]
+Price = Callable[[Operation, KernelCostModel], Kernels]
 L2 = Literal["empty", "warm", "cold"]
 ZEROS = Operand(storage=1 << 40, storage_bytes=ZEROED_BYTES, shape=(ZEROED_BYTES,), strides=(1,), dtype="uint8")
 """What `do_bench` writes before each call."""
 
 
-def _dropout(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def _dropout(operation: Operation, gpu: KernelCostModel) -> Kernels:
     return [elementwise.random_fill("dropout", operation.inputs, operation.outputs, gpu)]
 
 
-def _arange(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def _arange(operation: Operation, gpu: KernelCostModel) -> Kernels:
     return [gpu.kernel("arange", (), operation.outputs)]
 
 
-def _packed_product(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def _packed_product(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`_weight_int4pack_mm`: weights of 4 bits are unpacked on the way to tensor cores, which take bf16."""
     flop = 2.0 * operation.inputs[0].elements * operation.outputs[0].shape[-1]
     busy_s = flop / (gpu.device.fastest_flop_per_cycle("bf16") * gpu.sms * gpu.device.tensor_boost_clock_hz)

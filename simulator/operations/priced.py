@@ -40,3 +40,7 @@ class KernelEstimate:
     reason: str = ""
     note: str = ""
     one_shape: tuple[str, ...] = ()
+
+
+Kernels = list[KernelEstimate]
+"""What an operation launches, in order."""

@@ -14,7 +14,7 @@ from typing import Literal
 
 from ..cost_model import KernelCostModel, memset, scratch
 from ..operation import Operand, Operation
-from ..priced import KernelEstimate
+from ..priced import Kernels
 from .elementwise import copied
 
 HALF = ("bfloat16", "float16")
@@ -66,7 +66,7 @@ class Attention:
         return 4.0 * self.heads * self.queries * self.keys * padded / (2.0 if self.causal else 1.0)
 
 
-def attention(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def attention(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of `_scaled_dot_product_*_attention`."""
     problem = problem_of(operation)
     kernels = [memset(gpu)] if problem.backend == "cudnn" and problem.queries > 1 else []
@@ -128,7 +128,7 @@ def _single_s(problem: Attention, way: Way, flop: float, gpu: KernelCostModel) -
     return flop * whole / (rate * fraction * gpu.sms) * idle
 
 
-def attention_backward(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def attention_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of their gradients: rows' sums of dO O, the five products, dQ in the operands' type."""
     gradient, query, key, value, result = operation.inputs[:5]
     problem = problem_of(operation)
@@ -142,7 +142,7 @@ def attention_backward(operation: Operation, gpu: KernelCostModel) -> list[Kerne
     if problem.backend == "efficient":
         filled = gpu.kernel("fill", (), (sums,))
         return [filled, main((gradient, query, key, value, result), outputs)]
-    kernels: list[KernelEstimate] = []
+    kernels: Kernels = []
     if problem.backend == "cudnn":
         kernels.append(memset(gpu))
     else:
@@ -165,7 +165,7 @@ def attention_backward(operation: Operation, gpu: KernelCostModel) -> list[Kerne
     return kernels
 
 
-def _decode(problem: Attention, operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def _decode(problem: Attention, operation: Operation, gpu: KernelCostModel) -> Kernels:
     reads, outputs = operation.inputs[:3], operation.outputs[:1]
     name = f"{problem.backend}_attention_decode"
     kernels = [
@@ -218,7 +218,7 @@ def _note(problem: Attention) -> str:
     return ""
 
 
-def split_heads(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def split_heads(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`_transform_bias_rescale_qkv`: Q, K and V of each head from rows of all three, with their bias."""
     elements = operation.inputs[0].elements
     reads, writes = operation.inputs, operation.outputs

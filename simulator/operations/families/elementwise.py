@@ -14,7 +14,7 @@ from math import prod
 
 from ..cost_model import LANES, OVERLAPPED, SERIAL, KernelCostModel, scratch
 from ..operation import Operand, Operation
-from ..priced import KernelEstimate, NoPrice
+from ..priced import KernelEstimate, Kernels, NoPrice
 from .names import DRAWN, FILLED, MATH, MATH_BACKWARD, SERIES_OF
 
 THREADS = 128
@@ -32,7 +32,7 @@ POLAR = 2
 """Functions of an element: a sine, a cosine."""
 
 
-def elementwise(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def elementwise(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """The kernel of an elementwise operation; of `masked_fill` a copy before it."""
     name, output = operation.name.strip("_"), operation.outputs[0]
     inputs = list(operation.inputs)
@@ -72,7 +72,7 @@ def copied(source: Operand, target: Operand, gpu: KernelCostModel) -> KernelEsti
     return iterate("copy", (source,), target, gpu)
 
 
-def contiguous(source: Operand, number: int, gpu: KernelCostModel) -> tuple[list[KernelEstimate], Operand]:
+def contiguous(source: Operand, number: int, gpu: KernelCostModel) -> tuple[Kernels, Operand]:
     """A tensor in the order of its dimensions, and the copy that makes it where it is not.
 
     Args:
@@ -223,30 +223,30 @@ def _broadcast(operand: Operand, shape: tuple[int, ...]) -> tuple[int, ...]:
     )
 
 
-def prelu(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def prelu(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Elements, or those that are negative times their channel's slope."""
     return [iterate("prelu", operation.inputs, operation.outputs[0], gpu)]
 
 
-def prelu_backward(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def prelu_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients of elements, and of each one's slope, which a sum adds up afterwards."""
     issued = gpu.cost("elementwise.prelu_backward_instructions") * operation.outputs[0].elements
     reads, writes = operation.inputs, operation.outputs
     return [gpu.kernel("prelu_backward", reads, writes, instructions=issued, chain=4, overlap=OVERLAPPED)]
 
 
-def complex_(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def complex_(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`complex`: real and imaginary parts side by side."""
     return [iterate("complex", operation.inputs, operation.outputs[0], gpu)]
 
 
-def polar(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def polar(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """One kernel, without casts."""
     issued = POLAR * gpu.cost("elementwise.transcendental_instructions") * operation.outputs[0].elements
     return [gpu.kernel("polar", operation.inputs, operation.outputs, instructions=issued, chain=1)]
 
 
-def angle(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def angle(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Of complex numbers a complex result, whose real parts are copied; of real ones one kernel."""
     source, output = operation.inputs[0], operation.outputs[0]
     if source.dtype not in REAL:
@@ -256,7 +256,7 @@ def angle(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
     return [iterate("atan2", (source,), made, gpu), iterate("copy", (parts,), output, gpu)]
 
 
-def rrelu_with_noise(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def rrelu_with_noise(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`rrelu_with_noise`: in training a slope is drawn, and kept, for every element."""
     source, output = operation.inputs[0], operation.outputs[0]
     if operation.arguments.get("training"):

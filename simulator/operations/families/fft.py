@@ -13,7 +13,7 @@ from math import ceil, isqrt, log2
 
 from ..cost_model import SERIAL, KernelCostModel, scratch
 from ..operation import Operand, Operation
-from ..priced import KernelEstimate, NoPrice
+from ..priced import KernelEstimate, Kernels, NoPrice
 from .elementwise import REAL, copied, iterate
 
 LONGEST = 1 << 14
@@ -65,7 +65,7 @@ class Lines:
         ) * sum(odd)
 
 
-def fft(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def fft(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`_fft_r2c`, `_fft_c2r`, `_fft_c2c`: copies before, kernels of each dimension, a product with the scale."""
     source, output = operation.inputs[0], operation.outputs[0]
     rank = len(source.shape)
@@ -94,7 +94,7 @@ def fft(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
     return kernels
 
 
-def _laid_out(operation: Operation, axes: Sequence[int], gpu: KernelCostModel) -> tuple[list[KernelEstimate], Operand]:
+def _laid_out(operation: Operation, axes: Sequence[int], gpu: KernelCostModel) -> tuple[Kernels, Operand]:
     """A copy where lines do not lie as the library takes them; of `_fft_c2r` always, as that overwrites what it reads.
 
     Source: `_exec_fft`, `_fft_c2r_cufft` in ATen/native/cuda/SpectralOps.cpp, torch 2.11.
@@ -107,9 +107,7 @@ def _laid_out(operation: Operation, axes: Sequence[int], gpu: KernelCostModel) -
     return [copied(source, made, gpu)], made
 
 
-def _real(
-    source: Operand, output: Operand, size: int, item_bytes: int, gpu: KernelCostModel, *, back: bool
-) -> list[KernelEstimate]:
+def _real(source: Operand, output: Operand, size: int, item_bytes: int, gpu: KernelCostModel, *, back: bool) -> Kernels:
     """Real lines of `size` points in one kernel, or complex ones between kernels that pack and split them."""
     count = (output if back else source).elements // size
     if size <= LONGEST and size % 2 == 0:
@@ -129,9 +127,7 @@ def _real(
     return [*(first if size % 2 else []), *whole, last]
 
 
-def _complex(
-    reads: tuple[Operand, ...], writes: tuple[Operand, ...], lines: Lines, gpu: KernelCostModel
-) -> list[KernelEstimate]:
+def _complex(reads: tuple[Operand, ...], writes: tuple[Operand, ...], lines: Lines, gpu: KernelCostModel) -> Kernels:
     """The kernels of complex lines. Raises: NoPrice: lines of a length that has none."""
     if lines.points <= LONGEST:
         return [_kernel("fft", reads, writes, lines, gpu)]

@@ -9,7 +9,7 @@ from math import ceil
 
 from ..cost_model import SERIAL, KernelCostModel
 from ..operation import Operand, Operation
-from ..priced import KernelEstimate
+from ..priced import Kernels
 from .elementwise import copied
 
 CHUNK = 1 << 16
@@ -30,7 +30,7 @@ class Piece:
     elements: int
 
 
-def foreach(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def foreach(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """The kernels of an operation on lists of tensors of equal shapes."""
     made = operation.outputs or operation.inputs
     count = _list_length(operation)
@@ -53,7 +53,7 @@ def foreach(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
     return kernels
 
 
-def _copies(targets: Sequence[Operand], sources: Sequence[Operand], gpu: KernelCostModel) -> list[KernelEstimate]:
+def _copies(targets: Sequence[Operand], sources: Sequence[Operand], gpu: KernelCostModel) -> Kernels:
     """Copies of a list: together where all sources have one dtype, and layouts are equal; else one after another.
 
     Source: foreach_tensor_copy_list_kernel_cuda_ of ATen/native/cuda/ForeachBinaryOpList.cu.
@@ -71,7 +71,7 @@ def _walked(
     depth: int,
     gpu: KernelCostModel,
     instructions: float = 0.0,
-) -> list[KernelEstimate]:
+) -> Kernels:
     """The launches that walk lists. Args: lists: that are read; depth: of all lists; instructions: of an element."""
     return [
         gpu.kernel(

@@ -4,7 +4,7 @@ from math import ceil, prod
 
 from ..cost_model import OVERLAPPED, SERIAL, KernelCostModel, memset, scratch
 from ..operation import Operand, Operation
-from ..priced import KernelEstimate
+from ..priced import KernelEstimate, Kernels
 from .elementwise import contiguous, copied, iterate
 from .reductions import SUM, reduced
 
@@ -27,7 +27,7 @@ PLANE_THREADS, MOST_PLANES = 64, 256 << 10
 ATen/native/cuda/Normalization.cuh)."""
 
 
-def layer_norm(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def layer_norm(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`native_layer_norm` and `_fused_rms_norm`: a CTA loads its row twice, the second time from where it is."""
     source = operation.inputs[0]
     row = prod(operation.arguments.get("normalized_shape", ())) or source.shape[-1]
@@ -55,7 +55,7 @@ def layer_norm(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimat
     ]
 
 
-def layer_norm_backward(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def layer_norm_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients of a norm: of its input, then of its weights, as far as they are wanted (`output_mask`)."""
     wanted = operation.arguments.get("output_mask", (True, len(operation.outputs) > 1))
     copies, gradient = contiguous(operation.inputs[0], 0, gpu)
@@ -90,7 +90,7 @@ def _read_again(sources: tuple[Operand, ...], row: int, gpu: KernelCostModel) ->
 
 def _weights_backward(
     gradient: Operand, source: Operand, outputs: tuple[Operand, ...], gpu: KernelCostModel
-) -> list[KernelEstimate]:
+) -> Kernels:
     """`GammaBetaBackwardCUDAKernelTemplate`: a CTA goes down all rows of 32 columns, so few columns keep few SMs busy.
 
     Of very many rows of few columns it takes 32, and what it leaves is summed (`LaunchGammaBetaBackwardCUDAKernel`).
@@ -122,7 +122,7 @@ def _weights_backward(
     ]
 
 
-def group_norm(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def group_norm(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`native_group_norm`: moments of each group, factors of each channel, the product."""
     source, moments = operation.inputs[0], operation.outputs[1:]
     groups = max(moments[0].elements, 1) if moments else 1
@@ -136,7 +136,7 @@ def group_norm(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimat
     ]
 
 
-def group_norm_backward(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def group_norm_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Its gradients: sums over each channel of an image, factors of groups, the input's, and those of the weights.
 
     Source: `GroupNormBackwardKernelImplInternal`, ATen/native/cuda/group_norm_kernel.cu, torch 2.11 to 2.13.
@@ -174,7 +174,7 @@ def group_norm_backward(operation: Operation, gpu: KernelCostModel) -> list[Kern
     return kernels
 
 
-def batch_norm(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def batch_norm(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`native_batch_norm` and its like: statistics where they are learnt, and their update; the product."""
     training = operation.arguments.get("training", "no_training" not in operation.name)
     source, moments = operation.inputs[0], operation.outputs[1:]
@@ -206,7 +206,7 @@ def batch_norm(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimat
     return [*first, _scaled(operation, gpu, "batch_norm_transform")]
 
 
-def batch_norm_backward(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def batch_norm_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Its gradient: a CTA goes through its channel for the sums, and again for the input's; of channels last apart."""
     operands = operation.inputs[:2]
     if _is_channels_last(operands[1]):
@@ -227,7 +227,7 @@ def batch_norm_backward(operation: Operation, gpu: KernelCostModel) -> list[Kern
     return [gpu.kernel(name, operands, operation.outputs, instructions=issued, chain=loads, overlap=SERIAL)]
 
 
-def cudnn_batch_norm_backward(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def cudnn_batch_norm_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients of batch norms that cuDNN has done, in either layout."""
     if _is_channels_last(operation.inputs[0]):
         return [
@@ -263,7 +263,7 @@ def _inferred_by_cudnn(operation: Operation) -> bool:
     return single and lines and source.shape[0] <= INFERENCE_IMAGES
 
 
-def _channels_inferred(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def _channels_inferred(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """The library's kernel for known moments: a CTA takes a channel of an image, however short; a copy before it."""
     copies, source = contiguous(operation.inputs[0], 0, gpu)
     images, channels, *plane = source.shape
@@ -291,7 +291,7 @@ def _is_channels_last(source: Operand) -> bool:
     return len(source.shape) > 1 and source.strides[1] == 1 and source.is_dense
 
 
-def _semaphores(source: Operand, gpu: KernelCostModel) -> list[KernelEstimate]:
+def _semaphores(source: Operand, gpu: KernelCostModel) -> Kernels:
     """Zeros of the CTAs that share channels, channels last: as many as 16 elements a thread leave, from 8 on.
 
     Source: `flexible_launch_configs`, ATen/native/cuda/Normalization.cuh, torch 2.11 to 2.13.

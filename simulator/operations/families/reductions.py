@@ -12,7 +12,7 @@ from math import ceil
 
 from ..cost_model import SERIAL, KernelCostModel, memset, scratch
 from ..operation import Operand, Operation
-from ..priced import KernelEstimate
+from ..priced import Kernels
 from .elementwise import LINE_BYTES, copied
 
 Dimensions = list[tuple[int, int]]
@@ -96,7 +96,7 @@ class ReduceConfig:
     kept: int = 0
 
 
-def reduction(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def reduction(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """The kernel of a reduction; a memset before it where CTAs share an output, and a cast to another type."""
     source, outputs = operation.inputs[0], operation.outputs
     given = operation.arguments.get("dim")
@@ -123,7 +123,7 @@ def reduce_op_of(name: str) -> ReduceOp:
 
 def reduced(
     source: Operand, outputs: tuple[Operand, ...], axes: tuple[int, ...], gpu: KernelCostModel, combining: ReduceOp
-) -> list[KernelEstimate]:
+) -> Kernels:
     """The kernels that reduce a tensor along axes, or along all of them where none is given."""
     rank = len(source.shape)
     axes = tuple(axis % rank for axis in axes if rank) or tuple(range(rank))

@@ -11,7 +11,7 @@ from math import ceil, prod
 
 from ..cost_model import SERIAL, KernelCostModel, scratch
 from ..operation import Operand, Operation
-from ..priced import KernelEstimate
+from ..priced import KernelEstimate, Kernels
 from .elementwise import contiguous, copied, iterate
 from .reductions import LARGEST, reduced
 
@@ -25,7 +25,7 @@ LEAST_WIDTH, MOST_WIDTH = 4, 9
 """Logarithm of the fewest and most threads that a row has."""
 
 
-def histogram(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def histogram(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of `histc` and `bincount`: zeros, and the additions; of `bincount` the ends of its range before."""
     source, output = operation.inputs[0], operation.outputs[0]
     kernels = []
@@ -61,10 +61,10 @@ def other_histogram(operation: Operation) -> str:
     return "of more bins than shared memory holds" if operation.outputs[0].bytes + 8 >= SMEM_BYTES else ""
 
 
-def cumsum(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def cumsum(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`cumsum` and `cumprod`, of values of the result's type, in the order of their dimensions."""
     source, output = operation.inputs[0], operation.outputs[0]
-    kernels: list[KernelEstimate] = []
+    kernels: Kernels = []
     if source.dtype != output.dtype:
         wide = scratch(source, 0, dtype=output.dtype)
         kernels, source = [copied(source, wide, gpu)], wide
@@ -81,7 +81,7 @@ def cumsum(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
     return [*kernels, _down(source, (output,), row, prod(source.shape[axis + 1 :]), gpu)]
 
 
-def cummax(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def cummax(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`cummax`, `cummin`, which give places too, and `logcumsumexp`: kernels of the same form, with dearer steps."""
     kernels, source = contiguous(operation.inputs[0], 1, gpu)
     rank = len(source.shape)

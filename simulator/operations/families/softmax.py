@@ -8,7 +8,7 @@ from math import ceil, prod
 
 from ..cost_model import SERIAL, KernelCostModel, scratch
 from ..operation import Operand, Operation
-from ..priced import KernelEstimate
+from ..priced import KernelEstimate, Kernels
 from .elementwise import contiguous, iterate
 from .reductions import LARGEST, SUM, reduced
 
@@ -29,7 +29,7 @@ WALKS = 3
 """Of softmax over an outer dimension: its largest value, its sum, its results."""
 
 
-def softmax(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def softmax(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`softmax` and `log_softmax`."""
     source, axis = operation.inputs[0], operation.arguments.get("dim", -1)
     rows, row = _rows(source, axis)
@@ -40,7 +40,7 @@ def softmax(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
     return [*kernels, _walk("softmax_forward", rows, row, (source,), operation.outputs, 2, gpu)]
 
 
-def softmax_backward(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def softmax_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Their gradients: of softmax a product in a tensor of its own before it."""
     gradient, result = operation.inputs[:2]
     rows, row = _rows(result, operation.arguments.get("dim", -1))
@@ -129,7 +129,7 @@ def _rows(source: Operand, axis: int) -> tuple[int, int]:
     return source.elements // max(row, 1), row
 
 
-def logsumexp(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def logsumexp(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`logsumexp`: largest elements (infinite ones as 0), exponentials of differences, their sums, logarithms."""
     source, output = operation.inputs[0], operation.outputs[0]
     given = operation.arguments.get("dim", ())

@@ -12,7 +12,7 @@ from math import ceil, hypot
 
 from ..cost_model import SERIAL, KernelCostModel, memset, scratch
 from ..operation import Operand, Operation
-from ..priced import KernelEstimate
+from ..priced import KernelEstimate, Kernels
 from .elementwise import contiguous, copied, iterate, random_fill
 from .reductions import LARGEST, MEAN, PLACED, SUM, WARP, reduced
 
@@ -62,7 +62,7 @@ class RowSort:
         return max(rows / (min(resident, gpu.device.max_ctas_per_sm) * gpu.sms), 1.0)
 
 
-def sort(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def sort(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`sort`: a copy of the input, and its kernels."""
     source, (values, indices) = operation.inputs[0], operation.outputs[:2]
     row, rows = rows_of(operation)
@@ -131,7 +131,7 @@ def sorted_rows(
 
 def radix_sorted(
     keys: Operand, gpu: KernelCostModel, *, bits: int = 0, carried_bytes: int = 8, held_bytes: int = 0
-) -> list[KernelEstimate]:
+) -> Kernels:
     """Kernels of cub's radix sort: eight bits of the keys a pass, a memset before each; to and fro between two places.
 
     Args:
@@ -157,7 +157,7 @@ def radix_sorted(
     return kernels
 
 
-def topk(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def topk(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`topk`: a CTA, or several, find a row's largest elements; another one sorts them."""
     source = operation.inputs[0]
     row, rows = rows_of(operation)
@@ -176,7 +176,7 @@ def topk(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
     return kernels
 
 
-def _shared_rows(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def _shared_rows(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`mbtopk`: eight bits of the elements a pass, counted, summed and compared; then the largest are gathered."""
     source = operation.inputs[0]
     kernels = [gpu.kernel("fill", (), ()), memset(gpu), memset(gpu)]
@@ -195,7 +195,7 @@ def _shared_rows(operation: Operation, gpu: KernelCostModel) -> list[KernelEstim
     return [*kernels, gpu.kernel("gather_topk", reads, writes, instructions=issued, chain=8, overlap=SERIAL)]
 
 
-def kthvalue(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def kthvalue(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`kthvalue` and `median` along a dimension; rows that L1 keeps come from there after the first pass."""
     source, outputs = operation.inputs[0], operation.outputs
     axis = int(operation.arguments.get("dim", -1)) if len(outputs) > 1 and source.shape else 0
@@ -221,14 +221,14 @@ def kthvalue(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]
     ]
 
 
-def multinomial(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def multinomial(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Checks of the probabilities, a number for each, their quotients, and the places of the largest."""
     weights, output = operation.inputs[0], operation.outputs[0]
     rows = weights.shape[0] if len(weights.shape) > 1 else 1
     value, truth = scratch(weights, 0, shape=(1,)), scratch(weights, 1, shape=(1,), dtype="bool")
     sums, zeros = scratch(weights, 2, shape=(rows,)), scratch(weights, 3, shape=(rows,), dtype="bool")
     numbers, last = scratch(weights, 4), (len(weights.shape) - 1,)
-    checked: list[KernelEstimate] = []
+    checked: Kernels = []
     for _ in ("least", "largest"):
         checked += [*reduced(weights, (value,), (), gpu, LARGEST), iterate("ge", (value,), truth, gpu)]
     kernels = [

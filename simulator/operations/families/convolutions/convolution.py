@@ -10,7 +10,7 @@ from math import prod
 
 from ...cost_model import KernelCostModel, scratch
 from ...operation import Operand, Operation
-from ...priced import KernelEstimate
+from ...priced import Kernels
 from ..elementwise import copied
 from ..products.matmul import ALIGNMENT_BYTES, Product, multiplied
 from ..reductions import SUM, reduced
@@ -38,7 +38,7 @@ LARGE_WINDOW = 16
 and 1,024 filters of three channels on one H100."""
 
 
-def convolution(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def convolution(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of `convolution` and `cudnn_convolution`, forward; the bias is added by one of torch's.
 
     A transposed one is the gradient of its counterpart's input, in cuDNN too.
@@ -57,7 +57,7 @@ def convolution(operation: Operation, gpu: KernelCostModel) -> list[KernelEstima
     return kernels
 
 
-def convolution_backward(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def convolution_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients of the input, the weights and the bias, as far as they are wanted (`output_mask`)."""
     if is_depthwise(operation):
         return depthwise_backward(operation, gpu)
@@ -105,7 +105,7 @@ def held_bytes(operation: Operation) -> int:
 
 def _forward(
     operation: Operation, source: Operand, weights: Operand, output: Operand, gpu: KernelCostModel, *, together: bool
-) -> list[KernelEstimate]:
+) -> Kernels:
     """A convolution of more than one pixel, by its weights' own numbers of channels."""
     product = _product(operation, source, weights, output)
     if runs_apart(product, source, together=together):
@@ -165,7 +165,7 @@ def _input_gradient(
     gpu: KernelCostModel,
     *,
     together: bool,
-) -> list[KernelEstimate]:
+) -> Kernels:
     product = Implicit(
         groups=_groups(operation),
         rows=source.elements // source.shape[1],
@@ -193,7 +193,7 @@ def _weights_gradient(
     gpu: KernelCostModel,
     *,
     together: bool,
-) -> list[KernelEstimate]:
+) -> Kernels:
     product = Implicit(
         groups=_groups(operation),
         rows=gradient.shape[1] // _groups(operation),
@@ -213,9 +213,7 @@ def _weights_gradient(
     return with_copies(product, run, (source, gradient), output, gpu, together=together)
 
 
-def _plain(
-    source: Operand, weights: Operand, output: Operand, gpu: KernelCostModel, *, together: bool
-) -> list[KernelEstimate]:
+def _plain(source: Operand, weights: Operand, output: Operand, gpu: KernelCostModel, *, together: bool) -> Kernels:
     """The product of a window of one, or the gradient of its input: of all pixels, or of each image's by channels."""
     plane = prod(source.shape[2:])
     rows = source.shape[0] * plane if together else output.shape[1]
@@ -226,7 +224,7 @@ def _plain(
 
 def _plain_weights(
     gradient: Operand, source: Operand, output: Operand, gpu: KernelCostModel, *, together: bool
-) -> list[KernelEstimate]:
+) -> Kernels:
     """The gradient of its weights; by channels, each image's, and their sum."""
     images, plane = source.shape[0], prod(source.shape[2:])
     sides = (gradient.shape[1], source.shape[1])
@@ -244,7 +242,7 @@ def _multiplied(
     gpu: KernelCostModel,
     *,
     together: bool,
-) -> list[KernelEstimate]:
+) -> Kernels:
     """A matrix product. Args: sizes: batch, m, n and k."""
     lines = [prod(operand.shape[1:2] if together else operand.shape[2:]) for operand in operands]
     dtype, (batch, m, n, k) = _multiplied_as(operands[0]), sizes
@@ -258,7 +256,7 @@ def _multiplied(
 
 def _laid_out(
     operands: tuple[Operand, ...], deciding: tuple[Operand, ...], gpu: KernelCostModel
-) -> tuple[bool, list[KernelEstimate], list[Operand]]:
+) -> tuple[bool, Kernels, list[Operand]]:
     """Whether channels lie together, torch's copies of operands that lie otherwise, and the operands after these."""
     together = any(map(is_channels_last, deciding))
     kernels, laid = [], []

@@ -9,7 +9,7 @@ from math import ceil, prod
 
 from ...cost_model import SERIAL, KernelCostModel, memset, scratch
 from ...operation import Operand, Operation
-from ...priced import KernelEstimate
+from ...priced import KernelEstimate, Kernels
 from ..elementwise import iterate
 from ..reductions import SUM, reduced
 
@@ -65,7 +65,7 @@ def other_kernel(operation: Operation) -> str:
     return "depthwise of float16 (cuDNN)" if takes else ""
 
 
-def depthwise(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def depthwise(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of a depthwise convolution, forward; its bias is added in the same one."""
     output, window = operation.outputs[0], operation.inputs[1].shape[2:]
     if _is_cudnn(*operation.inputs[:2]):
@@ -92,9 +92,7 @@ def _channels_last(
     )
 
 
-def _few_channels_last(
-    source: Operand, weights: Operand, output: Operand, gpu: KernelCostModel
-) -> list[KernelEstimate]:
+def _few_channels_last(source: Operand, weights: Operand, output: Operand, gpu: KernelCostModel) -> Kernels:
     """All channels in one kernel where the window is of one row, and otherwise in one of each."""
     window, channels = weights.shape[2:], output.shape[1]
     if window[0] == 1:
@@ -124,7 +122,7 @@ def _has_gradients_last(operation: Operation) -> bool:
     return not source.shape[1] % VECTOR and source.shape == gradient.shape and all(step == 1 for step in steps)
 
 
-def _backward_channels_last(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def _backward_channels_last(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients in float32, channels last."""
     gradient, source, weights = operation.inputs[:3]
     window, outputs = weights.shape[2:], iter(operation.outputs)
@@ -147,7 +145,7 @@ def _backward_channels_last(operation: Operation, gpu: KernelCostModel) -> list[
     return kernels
 
 
-def depthwise_backward(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def depthwise_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients of the weights, the input and the bias, as far as they are wanted (`output_mask`)."""
     if _is_cudnn(*operation.inputs[1:3]):
         return _backward_channels_last(operation, gpu)
@@ -220,7 +218,7 @@ def _walk(
     return gpu.kernel(name, operands, (output,), instructions=issued, ctas=ctas, chain=2, overlap=SERIAL)
 
 
-def _contiguous(operands: tuple[Operand, ...], gpu: KernelCostModel) -> tuple[list[KernelEstimate], list[Operand]]:
+def _contiguous(operands: tuple[Operand, ...], gpu: KernelCostModel) -> tuple[Kernels, list[Operand]]:
     """Operands in the order of their dimensions, and the kernels that copy those that are in another."""
     kernels, ordered = [], []
     for operand in operands:

@@ -14,7 +14,7 @@ from math import ceil, prod
 
 from ...cost_model import SERIAL, KernelCostModel, memset, scratch
 from ...operation import Operand
-from ...priced import KernelEstimate
+from ...priced import KernelEstimate, Kernels
 from .implicit_product import (
     APART_PARTS,
     HALF_BYTES,
@@ -47,7 +47,7 @@ def is_filled_up(product: Implicit, operand: Operand, *, together: bool) -> bool
 
 def group_by_group(
     product: Implicit, image: Operand, weights: Operand, output: Operand, gpu: KernelCostModel, *, gradient: bool
-) -> list[KernelEstimate]:
+) -> Kernels:
     """All kernels of each group. Args: gradient: whether the product is a gradient of the input."""
     alone = replace(product, groups=1)
     run = at_fraction(alone, gpu.cost("convolution.group_gradient_fraction"), gpu) if gradient else by_tiles(alone, gpu)
@@ -59,9 +59,7 @@ def group_by_group(
     return kernels
 
 
-def filled_up(
-    product: Implicit, image: Operand, weights: Operand, output: Operand, gpu: KernelCostModel
-) -> list[KernelEstimate]:
+def filled_up(product: Implicit, image: Operand, weights: Operand, output: Operand, gpu: KernelCostModel) -> Kernels:
     """The copies before and after a product of whole steps, and the product."""
     reads = _filled_images(product.groups, image), _filled_weights(product.groups, weights)
     result = _filled_images(product.groups, output)

@@ -10,7 +10,7 @@ from math import ceil, prod
 
 from ...cost_model import SERIAL, KernelCostModel, memset, scratch
 from ...operation import Operand
-from ...priced import KernelEstimate
+from ...priced import KernelEstimate, Kernels
 from ..products.matmul import RATES, TILED
 
 Tile = tuple[int, int]
@@ -165,9 +165,7 @@ def of_strided_weights(product: Implicit, gpu: KernelCostModel) -> Run:
     return replace(run, before="Memset", summed_s=gpu.cost("convolution.strided_summed_s"))
 
 
-def made(
-    product: Implicit, run: Run, operands: tuple[Operand, ...], result: Operand, gpu: KernelCostModel
-) -> list[KernelEstimate]:
+def made(product: Implicit, run: Run, operands: tuple[Operand, ...], result: Operand, gpu: KernelCostModel) -> Kernels:
     """The kernels of a product of operands in NHWC."""
     kernels = []
     if run.before:
@@ -195,7 +193,7 @@ def made(
 
 def with_copies(
     product: Implicit, run: Run, operands: tuple[Operand, ...], output: Operand, gpu: KernelCostModel, *, together: bool
-) -> list[KernelEstimate]:
+) -> Kernels:
     """The same of operands and a result in either layout: all are turned or padded.
 
     Args:
@@ -212,7 +210,7 @@ def with_copies(
 
 def with_padded_filters(
     product: Implicit, run: Run, operands: tuple[Operand, ...], output: Operand, gpu: KernelCostModel, *, together: bool
-) -> list[KernelEstimate]:
+) -> Kernels:
     """The same of filters in half precision that are no multiple of 8: they are padded, and what they made is cut off.
 
     Args:
@@ -261,7 +259,7 @@ def _whole(channels: int) -> int:
     return ceil(channels / CHANNELS) * CHANNELS
 
 
-def _copied(operand: Operand, gpu: KernelCostModel, *, together: bool) -> tuple[list[KernelEstimate], Operand]:
+def _copied(operand: Operand, gpu: KernelCostModel, *, together: bool) -> tuple[Kernels, Operand]:
     """What is multiplied in place of an operand, and the kernels that make it."""
     read, kernels = _copy_of(operand, together=together), []
     if read.shape != operand.shape:

@@ -13,7 +13,7 @@ from math import ceil, prod
 
 from ...cost_model import LANES, SERIAL, KernelCostModel, part, scratch
 from ...operation import Operand, Operation
-from ...priced import KernelEstimate
+from ...priced import KernelEstimate, Kernels
 from ..convolutions.depthwise import is_channels_last
 from ..elementwise import contiguous, copied, in_order, iterate
 from .planes import Walk, added_s, is_narrow, issued_in, planes_of, walked
@@ -25,7 +25,7 @@ PAD_THREADS = 256
 IM2COL_THREADS, COL2IM_THREADS = 1024, 512
 
 
-def pool(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def pool(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """The kernel of `max_pool2d_with_indices`, `avg_pool2d` or `avg_pool3d`."""
     source, outputs = operation.inputs[0], operation.outputs
     dims = 3 if "3d" in operation.name else 2
@@ -52,7 +52,7 @@ def pool(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
     ]
 
 
-def pool_backward(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def pool_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients: `max_pool2d_with_indices_backward` after zeros, and `avg_pool2d_backward`."""
     gradient, output = operation.inputs[0], operation.outputs[0]
     in_order(gradient, output)
@@ -94,7 +94,7 @@ class Windows:
     crowding: float
 
 
-def adaptive_pool(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def adaptive_pool(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Means, or largest elements and where they are."""
     source, outputs = operation.inputs[0], operation.outputs
     in_order(source, *outputs)
@@ -122,7 +122,7 @@ def adaptive_pool(operation: Operation, gpu: KernelCostModel) -> list[KernelEsti
     ]
 
 
-def adaptive_pool_backward(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def adaptive_pool_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients: of means to every element, of largest ones to one."""
     gradient, output = operation.inputs[0], operation.outputs[0]
     in_order(gradient, output)
@@ -172,14 +172,14 @@ def _longest_window(size: int, windows: int) -> int:
     return max(ceil((at + 1) * size / windows) - at * size // windows for at in range(windows))
 
 
-def pad(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def pad(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Padding that repeats what is there."""
     source, output = operation.inputs[0], operation.outputs[0]
     in_order(source, output)
     return [_padding(operation, output, (source,), output, 0.0, gpu)]
 
 
-def pad_backward(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def pad_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients of padding."""
     gradient, output = operation.inputs[0], operation.outputs[0]
     in_order(gradient, output)
@@ -206,7 +206,7 @@ def _padding(
     return gpu.kernel(f"{kind}_pad{dims}d", reads, (output,), instructions=issued, ctas=ctas, chain=1, overlap=SERIAL)
 
 
-def im2col(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def im2col(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`im2col`: a thread for each window and channel."""
     source, output = operation.inputs[0], operation.outputs[0]
     in_order(source, output)
@@ -227,7 +227,7 @@ def im2col(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
     ]
 
 
-def col2im(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def col2im(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`col2im`: a thread for each element, which lies in as many windows as columns hold of it."""
     output = operation.outputs[0]
     copies, source = contiguous(operation.inputs[0], 0, gpu)

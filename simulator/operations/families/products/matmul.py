@@ -10,7 +10,7 @@ from math import ceil, inf, prod
 
 from ...cost_model import KernelCostModel, memset
 from ...operation import Operand, Operation
-from ...priced import KernelEstimate
+from ...priced import Kernels
 from ..elementwise import contiguous
 
 Shape = tuple[int, ...]
@@ -84,9 +84,9 @@ class Product:
     along_k: bool = False
 
 
-def matmul(operation: Operation, gpu: KernelCostModel) -> list[KernelEstimate]:
+def matmul(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of `mm`, `bmm`, `addmm`, `baddbmm`, `linear`, `mv`, `addmv`, `_addmm_activation` and `_scaled_mm`."""
-    copies: list[KernelEstimate] = []
+    copies: Kernels = []
     inputs = list(operation.inputs)
     if operation.name in COPYING:
         for place in range(len(inputs))[1 if operation.name in ADDED_TO else 0 :][:2]:
@@ -157,7 +157,7 @@ def multiplied(
     reads: tuple[Operand, ...],
     writes: tuple[Operand, ...],
     gpu: KernelCostModel,
-) -> list[KernelEstimate]:
+) -> Kernels:
     """The kernels of a product: a memset where tiles are handed out one by one, the product, a sum of splits."""
     text = f"gemm {product.m}x{product.n}x{product.k}" + (f" x{product.batch}" if product.batch > 1 else "")
     rate, note = _rate(product, gpu)
