@@ -16,7 +16,7 @@ from .jobs.stopping import Tell
 from .launch.before import Before
 from .launch.program import Launch, Resources
 from .prediction.kernel_row import KernelRow, fastest_first, same_code
-from .prediction.kernels import KernelsPrediction
+from .prediction.kernels import L2, KernelsPrediction
 from .prediction.timeline import Timeline
 from .refusal import DoesNotFit, Refused
 from .residency.residency import residency_of_ctas, room_of
@@ -25,9 +25,6 @@ from .trace.cta.subject import CompiledKernel
 from .trace.program.launch import Traced
 from .trace.program.whole_grid import trace_grid
 from .traced_runs import TracedRun, TracedSimulation
-
-L2 = ("pipeline", "cold", "warm")
-"""What a launch finds in the caches: what those before left, nothing, or what itself left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,19 +14,18 @@ from .compiling import why_not
 from .simulator.arguments import optional_whole, several, shown
 from .simulator.device.device import Device, found_device
 from .simulator.jobs.stopping import LIMIT_S, Stage, Tell
-from .simulator.predict_kernels import L2, CompiledLaunch, SimulatedKernels, predict_kernels
 from .simulator.prediction.kernel_row import KernelRow
-from .simulator.prediction.kernels import KernelsPrediction
+from .simulator.prediction.kernels import L2, KernelsPrediction
 from .simulator.prediction.timing import one_of_timings
-from .simulator.trace.cta.subject import CompiledKernel
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what simulates loads where something is simulated: an answer that is kept needs none of it
     from contextlib import AbstractContextManager
 
     from .kernels.capture.file import RecordedFunction
     from .kernels.capture.recorded import Capture, Recording
     from .kernels.compile.call import KernelCall, RefusedCall
     from .kernels.interpreter import Interpreter
+    from .simulator.predict_kernels import CompiledLaunch, SimulatedKernels
 
 __all__ = ["L2", "KernelsPrediction", "capture", "predict", "simulate_calls"]
 
@@ -161,13 +160,15 @@ def simulate_calls(
     limit_s: float | None = None,
     tell: Tell | None = None,
     advice: bool = False,
-) -> SimulatedKernels:
+) -> "SimulatedKernels":
     """The same for launches in plain values.
 
     Args:
         name: of the device, for people; record, limit_s, tell, advice: as `predict_kernels`;
         compile_limit_s: that the compiler may take for each launch [s].
     """
+    from .simulator.predict_kernels import predict_kernels
+
     asked = compiled_launches(calls, device, workers=workers, limit_s=compile_limit_s, tell=tell)
     return predict_kernels(asked, device, name, l2=l2, record=record, limit_s=limit_s, tell=tell, advice=advice)
 
@@ -180,7 +181,7 @@ def compiled_launches(
     limit_s: float | None = None,
     tell: Tell | None = None,
     interpreter: "Interpreter | None" = None,
-) -> list[CompiledLaunch]:
+) -> "list[CompiledLaunch]":
     """Launches with their machine code.
 
     Args:
@@ -188,6 +189,8 @@ def compiled_launches(
     """
     from .kernels.compile.call import KernelCall
     from .kernels.compile.calls import compile_calls
+    from .simulator.predict_kernels import CompiledLaunch
+    from .simulator.trace.cta.subject import CompiledKernel
 
     numbers = [number for number, call in enumerate(calls, 1) if isinstance(call, KernelCall)]
 

@@ -7,20 +7,44 @@ Nothing here needs a GPU, torch or triton.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import inf, isfinite
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 MEASURED = "measured"
 """What `Measurement.counters` says where there are counters; everything else is the reason why there are none."""
+OUT_OF_MEMORY = "out of memory"
+
+
+def reason_in(answer: Mapping[str, Any]) -> str:
+    """Why a process on a GPU has no figures for a job, in one line. Args: answer: as `measure.worker` gives it."""
+    return OUT_OF_MEMORY if answer.get("out_of_memory") else str(answer["lost"])
+
+
+class Plain:
+    """A dataclass of plain values: its object in JSON has its fields, with lists for tuples."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object in JSON."""
+        entry: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in entry.items()}
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Self:
+        """The value of a JSON object. Raises: TypeError: a field is missing or unknown."""
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(Plain):
     """Where and with what something was measured.
 
     Args:
-        gpu: product name, as the driver reports it; capability: compute capability, e.g. `9.0`.
+        gpu: product name, as the driver reports it.
+        capability: compute capability, e.g. `9.0`.
         sm_count: SMs of the GPU.
-        driver, torch, triton, ncu: versions; ncu is empty where there is none.
+        driver, torch, triton: versions.
+        ncu: version; empty where there is none.
         date: ISO 8601, of the day.
         commit: of the kernels' source; empty where unknown.
     """
@@ -35,25 +59,18 @@ class Machine:
     date: str
     commit: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """The machine's object in JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, entry: Mapping[str, Any]) -> "Machine":
-        """The machine of a JSON object. Raises: TypeError: a field is missing or unknown."""
-        return cls(**entry)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(Plain):
     """How long a point takes, all launches of its pipeline together.
 
     Args:
         l2: `cold` (flushed before every sample, the flush not timed) or `warm`.
-        median_s, low_s, high_s: median of the samples, and the ends of its confidence interval [s].
+        median_s: of the samples [s].
+        low_s, high_s: ends of the median's confidence interval [s].
         confidence: of that interval.
-        samples: how many; fastest_s, slowest_s: the ends of them [s].
+        samples: how many.
+        fastest_s, slowest_s: ends of the samples [s].
         clock_hz: SM clock sampled during the run [Hz]; 0 where unknown.
         cycles: SM cycles of the median sample; 0 where the clock is unknown.
         noise: how far the samples lie apart, by the thresholds that `timing` states.
@@ -71,22 +88,14 @@ class Timing:
     cycles: float
     noise: Literal["quiet", "noisy", "unstable"]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The timing's object in JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, entry: Mapping[str, Any]) -> "Timing":
-        """The timing of a JSON object. Raises: TypeError: a field is missing or unknown."""
-        return cls(**entry)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchMeasurement:
+class LaunchMeasurement(Plain):
     """One kernel launch as it ran.
 
     Args:
-        name: of the `Launch`; grid: CTAs along x, y, z.
+        name: of the `Launch`.
+        grid: CTAs along x, y, z.
         num_warps, registers_per_thread, spilled_bytes_per_thread, smem_bytes_per_cta: of the kernel that ran.
         counters: field of ours (`hbm_read_bytes`, `cycles`, `time_s`, ...) -> what the hardware counted; may be empty.
     """
@@ -98,15 +107,6 @@ class LaunchMeasurement:
     spilled_bytes_per_thread: int
     smem_bytes_per_cta: int
     counters: dict[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The launch's object in JSON."""
-        return asdict(self) | {"grid": list(self.grid)}
-
-    @classmethod
-    def from_dict(cls, entry: Mapping[str, Any]) -> "LaunchMeasurement":
-        """The launch of a JSON object. Raises: KeyError, TypeError: a field is missing or unknown."""
-        return cls(**{**entry, "grid": tuple(entry["grid"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,17 +139,9 @@ class Measurement:
         return self.counters == MEASURED
 
     def to_dict(self) -> dict[str, Any]:
-        """The measurement's object in JSON."""
-        return {
-            "key": self.key,
-            "timing": self.timing and self.timing.to_dict(),
-            "launches": [launch.to_dict() for launch in self.launches],
-            "peak_memory_bytes": self.peak_memory_bytes,
-            "oracle_error": self.oracle_error if isfinite(self.oracle_error) else None,  # JSON has no infinity
-            "doubts": list(self.doubts),
-            "counters": self.counters,
-            "spent_s": self.spent_s,
-        }
+        """The measurement's object in JSON, which has no infinity."""
+        error = self.oracle_error if isfinite(self.oracle_error) else None
+        return {**asdict(self), "oracle_error": error}
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> "Measurement":
@@ -165,7 +157,12 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """A point that could not be measured. Args: key: of the point; reason: one line, e.g. `hang: no answer in 60 s`."""
+    """A point that could not be measured.
+
+    Args:
+        key: of the point.
+        reason: one line, e.g. `hang: no answer in 60 s`.
+    """
 
     key: str
     reason: str
@@ -174,15 +171,10 @@ class Lost:
         """The object in JSON; `lost` tells it from a measurement's."""
         return {"key": self.key, "lost": self.reason}
 
-    @classmethod
-    def from_dict(cls, entry: Mapping[str, Any]) -> "Lost":
-        """The lost point of a JSON object. Raises: KeyError: a field is missing."""
-        return cls(key=entry["key"], reason=entry["lost"])
-
 
 Outcome = Measurement | Lost
 
 
 def outcome_from_dict(entry: Mapping[str, Any]) -> Outcome:
     """The measurement, or lost point, of a JSON object. Raises: KeyError, TypeError: it is neither."""
-    return Lost.from_dict(entry) if "lost" in entry else Measurement.from_dict(entry)
+    return Lost(key=entry["key"], reason=entry["lost"]) if "lost" in entry else Measurement.from_dict(entry)

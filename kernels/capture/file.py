@@ -1,19 +1,27 @@
-"""Launches of a function in a user's file, which runs in a process of its own: it may crash, hang and print."""
+"""Launches of a function in a user's file, which runs in a process of its own: it may crash, hang and print.
+
+What was recorded once is kept, and taken while all that it was made of is as it was (`kept`), without loading torch.
+"""
 
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import time_ns
 from typing import Any
 
+from ...simulator.device.device import load_device
+from ...simulator.device.what_if import override
 from ...simulator.jobs.processes import Answerer, Died
 from ...simulator.prediction.torch_operation import TorchOperation
 from ..compile.cache import triton_cache
 from ..compile.call import KernelCall, RefusedCall, from_plain, values_of
 from ..configurations.space import Space
 from ..interpreter import Interpreter
+from ..kept.recordings import keep_recording, kept_recording, recording_key
 
 WORKER = f"{__package__}.worker"
+NOT_RUN: Sequence[Mapping[str, Any]] = ({"ended": "it did not run"},)
 
 
 class CannotCapture(ValueError):
@@ -81,26 +89,23 @@ def capture_calls(target: str, asked: Asked) -> tuple[RecordedFunction, ...]:
     is_module = not file.endswith(".py") and all(part.isidentifier() for part in file.split("."))
     if not Path(file).is_file() and not is_module:
         raise CannotCapture(f"{file}: no such file")
-    other = asked.interpreter
-    variables = triton_cache() | dict(other.variables if other else {})
-    process = Answerer(WORKER, "user's code", (), variables, other.path if other else "")
-    try:
-        job = {
-            "file": file,
-            "function": function,
-            "arguments": [dict(shape) for shape in asked.shapes],
-            "device": asked.device,
-            "settings": list(asked.settings),
-            "space": asked.space.to_dict(),
-            "triton_cache": asked.triton_cache,
-            "folders": list(asked.folders),
-        }
-        answer = process.ask(job, asked.timeout_s)
-    except Died as death:
-        raise UserCodeFailed(f"{target}: {death}") from None
-    finally:
-        sys.stderr.write(process.said)
-        process.stop()
+    job = {
+        "file": file,
+        "function": function,
+        "arguments": [dict(shape) for shape in asked.shapes],
+        "device": asked.device,
+        "settings": list(asked.settings),
+        "space": asked.space.to_dict(),
+        "triton_cache": asked.triton_cache,
+        "folders": list(asked.folders),
+    }
+    # What another interpreter loads is not known here.
+    key = "" if asked.interpreter else recording_key(job, override(load_device(asked.device), list(asked.settings)))
+    if key and (kept := kept_recording(key)):
+        answer, printed = kept
+        sys.stderr.write(printed)
+    else:
+        answer = _recorded_anew(target, job, asked, key)
     if "unusable" in answer:
         raise CannotCapture(answer["unusable"])
     if "raised" in answer:
@@ -117,3 +122,21 @@ def capture_calls(target: str, asked: Asked) -> tuple[RecordedFunction, ...]:
         )
         for recorded, shape in zip(answer["recorded"], asked.shapes, strict=True)
     )
+
+
+def _recorded_anew(target: str, job: Mapping[str, Any], asked: Asked, key: str) -> dict[str, Any]:
+    """Have a process record, and keep its answer under a key if the code ran to its end. Raises: UserCodeFailed."""
+    other = asked.interpreter
+    variables = triton_cache() | dict(other.variables if other else {})
+    process = Answerer(WORKER, "user's code", (), variables, other.path if other else "")
+    try:
+        answer = process.ask({**job, "asked_ns": time_ns()}, asked.timeout_s)
+    except Died as death:
+        raise UserCodeFailed(f"{target}: {death}") from None
+    finally:
+        sys.stderr.write(process.said)
+        process.stop()
+    witnesses = answer.pop("witnesses", None)
+    if key and witnesses is not None and all(not made["ended"] for made in answer.get("recorded", NOT_RUN)):
+        keep_recording(key, answer, witnesses, process.said)
+    return answer

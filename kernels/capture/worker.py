@@ -4,11 +4,15 @@ Run as `python -m tilesight.kernels.capture.worker`; `file` starts and feeds it.
 user's code prints goes to stderr.
 """
 
+import random
 import sys
 from contextlib import redirect_stderr
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
+
+import numpy as np
+import torch
 
 from ...simulator.device.device import load_device
 from ...simulator.device.what_if import override
@@ -16,6 +20,7 @@ from ...simulator.jobs.processes import serve
 from ...simulator.prediction.torch_operation import torch_text
 from ..compile.call import ValueTexts, to_plain
 from ..configurations.space import space_of
+from ..kept.opened import Opened
 from .lowering import lower_or_refuse
 from .recorded import Recording
 from .recording import capture
@@ -24,6 +29,22 @@ from .user_function import Unusable, lacks_grid, located, raised_by, shown_argum
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
     """Record the launches of a function, called once for each set of arguments.
+
+    Args:
+        job: as `_answer`; asked_ns: when that was [ns].
+
+    Returns:
+        As `_answer`; witnesses: files that the answer is made of, None: nobody knows.
+    """
+    opened = Opened(job["asked_ns"], ())
+    for seed in (random.seed, np.random.seed, torch.manual_seed):  # what is drawn is the same each time
+        seed(0)
+    made, witnesses = _answer(job), opened.witnesses()
+    return made | {"witnesses": None if witnesses is None else [asdict(witness) for witness in witnesses]}
+
+
+def _answer(job: dict[str, Any]) -> dict[str, Any]:
+    """The same.
 
     Args:
         job: file, function, arguments (of each call, by name), device, settings (what-ifs of it, `key=value`),

@@ -23,7 +23,7 @@ from ...simulator.operations.operation import Mode, Operation, RecordedStep
 from ..capture.file import CannotCapture, UserCodeFailed
 from ..compile.cache import triton_cache
 from ..compile.call import KernelCall, RefusedCall, from_plain, values_of
-from .kept.recordings import keep_recording, kept_recording, recording_key
+from ..kept.recordings import keep_recording, kept_recording, recording_key
 
 WORKER = f"{__package__}.worker"
 TIMEOUT_S = 600.0

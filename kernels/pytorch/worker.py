@@ -21,7 +21,7 @@ from ..capture.recorded import Capture
 from ..capture.recording import needs_arguments
 from ..capture.user_function import INPUTS, Unusable, located, module_of, raised_by, user_function
 from ..compile.call import ValueTexts, to_plain
-from .kept.opened import Opened
+from ..kept.opened import Opened
 from .recorder import DependsOnData
 from .step import Session, recording
 

@@ -6,19 +6,27 @@ The loops allocate nothing and keep nothing, so counting references of the array
 numba takes a cached function for good while the file that defines it is unchanged,
 although functions and constants of other files are compiled into it.
 So the stamp of every cached function here is a digest of all files of this folder and below, and of `limits`.
+
+A function that compiled functions call is a *part* of each of them. numba would optimize it, make machine code of it
+and keep it first, at every level of calls anew, though nobody runs that: two thirds of the time.
+Here a part goes into its callers as it is, and LLVM sees it once, in the function that Python calls.
 """
 
+import gc
 import logging
 import multiprocessing
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numba
-from numba import njit
-from numba.core import event
+from numba import njit, types
+from numba.core import compiler, event
 from numba.core.caching import IndexDataCacheFile
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
 
 from ..jobs.working_clock import COMPILING
 
@@ -37,13 +45,23 @@ WARNED: list[str] = []
 
 
 class _CompilingListener(event.Listener):
-    """Tells the clock of work that numba compiles."""
+    """Tells the clock of work that numba compiles, and holds back Python's search for garbage.
+
+    The compiler makes millions of objects and keeps most of them: going through them takes a quarter of its time.
+    """
+
+    def __init__(self) -> None:
+        self.collects: list[bool] = []
 
     def on_start(self, event: event.Event) -> None:
         COMPILING.begin()
+        self.collects.append(gc.isenabled())
+        gc.disable()
 
     def on_end(self, event: event.Event) -> None:
         COMPILING.end()
+        if self.collects.pop():
+            gc.enable()
 
 
 event.register("numba:compile", _CompilingListener())
@@ -56,15 +74,75 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a function at its first call, or take it from the disk if no file of this folder has changed."""
-    dispatcher: Any = njit(error_model="numpy", nogil=True, **{"_nrt": False} | options)(function)
+    make: Any = njit  # whose types know but a few options
+    options = {"error_model": "numpy", "nogil": True, "_nrt": False} | options
+    dispatcher = make(**options)(function)
     try:
         dispatcher.enable_caching()
     except RuntimeError:  # numba has no folder to keep it in
         _cannot_keep(f"neither {Path(__file__).parent} nor the user's cache folder can be written")
     else:
-        cache = dispatcher._cache
-        cache._cache_file = SharedCacheFile(cache.cache_path, cache._impl.filename_base, _DIGEST)
+        kept = dispatcher._cache
+        kept._cache_file = SharedCacheFile(kept.cache_path, kept._impl.filename_base, _DIGEST)
+
+    @cache
+    def part() -> Any:
+        alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # no way in from Python
+        return make(pipeline_class=_PartCompiler, **alone, **options)(function)
+
+    def template(arguments: tuple[types.Type, ...], named: dict[str, types.Type]) -> Any:
+        """One part for all numbers, where numba would make one for each constant that is passed."""
+        return part().get_call_template(tuple(map(types.unliteral, arguments)), named)
+
+    dispatcher.get_call_template = template
+    dispatcher.get_overload = lambda signature: part().get_overload(signature)
     return dispatcher
+
+
+class _PartLibrary(JITCodeLibrary):
+    """Code of a part: linked to what it calls, neither optimized nor made machine code."""
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """What numba would hand to Python, which gets the function itself (`compiled`). Args: name: in LLVM."""
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> "_PartLibrary":
+        return self
+
+    def set_env(self, name: str, environment: object) -> None:
+        """Parts have no objects of Python to look up. Args: name: in LLVM; environment: of the function."""
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _TakePartLibrary(AnalysisPass):
+    _name = "take_part_library"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        """Have what follows write its code into such a library. Args: state: of the compiler."""
+        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        return False
+
+
+class _PartCompiler(compiler.CompilerBase):
+    """Compiles parts: as numba does, into such a library."""
+
+    def define_pipelines(self) -> list[PassManager]:
+        builder, manager = compiler.DefaultPassBuilder, PassManager("part")
+        manager.add_pass(_TakePartLibrary, "take the library of a part")
+        for passes in ("untyped", "typed", "nopython_lowering"):
+            manager.passes.extend(getattr(builder, f"define_{passes}_pipeline")(self.state).passes)
+        manager.finalize()
+        return [manager]
 
 
 def is_kept(dispatcher: Any) -> bool:

@@ -1,7 +1,6 @@
 """Files of results: written whole or not at all, and made by the writers of reports, which load on first use."""
 
 import os
-import secrets
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -48,7 +47,7 @@ def write_whole(file: str | PathLike[str], content: str | bytes) -> None:
 
 def beside(target: str | PathLike[str]) -> Path:
     """A new name in the folder of a file, which takes the file's place once it is whole."""
-    return Path(target).with_name(f".tilesight-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    return Path(target).with_name(f".tilesight-{os.getpid()}-{os.urandom(4).hex()}.tmp")
 
 
 def page_made(function: str) -> Any:

@@ -7,7 +7,7 @@ from ..sass.decode import Instruction
 from ..sass.memory_instructions import BOX_LOAD, COPY, addressed
 from ..sass.operands import Predicate
 from .read_operands import global_address_of, predicate_of
-from .thread_values import TRUE, Array
+from .thread_values import TRUE, Array, known_to_all, narrowed_to
 from .threads import Threads
 
 ONLY_GUARDED = frozenset({BOX_LOAD, "SYNCS"})
@@ -33,12 +33,11 @@ class Touch:
         """Addresses, and who takes part: see above."""
         active: Array = TRUE[0]
         for guard in self.guards:
-            holds, known = guard(threads)
-            active = active & (holds | ~np.asarray(known))
+            active = narrowed_to(active, guard(threads))
         arrays = []
         for address in self.addresses:
             array, known = address(threads)
-            if not np.all(np.asarray(known) | ~active):
+            if not known_to_all(known, active):
                 return None
             arrays.append(array)
         return tuple(np.broadcast_to(array, shape).reshape(-1, WARP_THREADS) for array in (*arrays, active))

@@ -12,7 +12,7 @@ from ..sass.flow import Flow
 from .barriers import Barriers
 from .compile_blocks import Barrier, CompiledBlocks
 from .leap.leaper import Leaper
-from .thread_values import SHAPE, Array, small
+from .thread_values import SHAPE, TRUE, Array, holds_for_all, small
 from .threads import Threads
 
 Order = list[tuple[int, Array]]
@@ -48,7 +48,7 @@ def run_blocks(
     """
     counts, reconvergences = ([np.zeros(SHAPE, dtype=np.int64) for _ in flow.blocks] for _ in range(2))
     meetings = {number for number in range(len(flow.blocks)) if flow.code(number)[0].family == "BSYNC"}
-    groups: dict[tuple[int, int], Array] = {(0, 0): np.ones(SHAPE, dtype=np.bool_)}
+    groups: dict[tuple[int, int], Array] = {(0, 0): TRUE[0]}
     barriers = Barriers(warps)
     gone = 0
     while groups:
@@ -106,4 +106,4 @@ def _join(groups: dict[tuple[int, int], Array], place: tuple[int, int], mask: Ar
     if there is not None:
         mask = mask | there
     # Masks that hold everywhere are kept small, so that common values stay common.
-    groups[place] = np.ones(SHAPE, dtype=np.bool_) if mask.all() else small(mask)
+    groups[place] = TRUE[0] if holds_for_all(mask) else small(mask)

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import islice
 
 import numpy as np
 
@@ -18,7 +19,21 @@ from .compute.warp_lanes import EXCHANGES, Exchange, by_warp, of_whole_warps
 from .known_bits import logic_of
 from .read_operands import constant_at, float_of, number_of, pair_of, predicate_of, words_of
 from .shared_accesses import load_of, store_of
-from .thread_values import FALSE, TRUE, UNKNOWN, UNKNOWN_FLAG, UNSET, Array, Known, Value, both, merged, word
+from .thread_values import (
+    FALSE,
+    TRUE,
+    UNKNOWN,
+    UNKNOWN_FLAG,
+    UNSET,
+    Array,
+    Known,
+    Value,
+    both,
+    holds_for_all,
+    merged,
+    narrowed_to,
+    word,
+)
 from .threads import Step, Threads
 
 STEPS_KEPT = 1 << 14
@@ -79,19 +94,22 @@ def _writing(
     uniform = all(name.startswith("U") for name, _, _ in names)
 
     def step(threads: Threads, mask: Array) -> None:
+        known: Known = True
         if guard:
             holds, known = guard(threads)
             # Where the guard is not known, neither is the result.
-            mask = mask & (holds | ~np.asarray(known))
+            mask = narrowed_to(mask, (holds, known))
         results = compute(threads, mask)
+        registers, every = threads.registers, holds_for_all(mask)
         # A uniform register is one for all lanes of a warp, whichever of them execute the instruction.
-        written_by = by_warp(mask, threads.whole) if uniform else mask
+        written_by = by_warp(mask, threads.whole) if uniform and not every else mask
         for place, (name, unknown, unset) in enumerate(names):
             value = results[place] if place < len(results) else unknown
-            if guard and known is not True:
+            if known is not True:
                 value = value[0], value[1] & known
-            threads.registers[name] = merged(written_by, value, threads.registers.get(name, unset))
-            threads.unknown_bits.pop(name, None)
+            registers[name] = value if every else merged(written_by, value, registers.get(name, unset))
+            if threads.unknown_bits:
+                threads.unknown_bits.pop(name, None)
         for name, source in moved:
             if source in threads.unknown_bits:
                 threads.unknown_bits[name] = threads.unknown_bits[source]
@@ -176,6 +194,9 @@ def _result(instruction: Instruction) -> Results:
         return lambda threads, mask: []
     readers = _readers(instruction)
     ordered = _order_of(instruction)
+    results = instruction.operands[: result_operands(instruction)]
+    named = [bool(result.names) for result in results if isinstance(result, Predicate)]
+    wanted = len(named) - named[::-1].index(True) if True in named else 0
 
     def compute(threads: Threads, mask: Array) -> list[Value]:
         known: Known = True
@@ -190,7 +211,7 @@ def _result(instruction: Instruction) -> Results:
             numbers, flags = operation(modifiers, arrays)
         except (NotImplementedError, IndexError):
             return []
-        return ordered([(number, known) for number in numbers], [(flag, known) for flag in flags])
+        return ordered([(number, known) for number in numbers], [(flag, known) for flag in islice(flags, wanted)])
 
     return compute
 

@@ -4,15 +4,15 @@ Bits are int64 numbers from 0 to 2^32 - 1, predicates booleans, in arrays whose 
 each of length 1 where it makes no difference: so what all threads share is computed once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 Array = np.ndarray
 Known = bool | Array
 Value = tuple[Array, Known]
-Results = tuple[Sequence[Array], Sequence[Array]]
-"""Words of the result register, and predicates, in the order of the operands."""
+Results = tuple[Sequence[Array], Iterable[Array]]
+"""Words of the result register, and predicates, in the order of the operands, computed when they are asked for."""
 Compute = Callable[[tuple[str, ...], Sequence[Array]], Results]
 """From an opcode's modifiers and its sources to its results; NotImplementedError: a form that is not modelled."""
 
@@ -32,7 +32,16 @@ def truth(value: bool) -> Array:
 
 def signed(bits: Array) -> Array:
     """32 bits as two's complement."""
-    return (bits & WORD_MASK ^ 0x80000000) - 0x80000000
+    return bits.astype(np.int32).astype(np.int64)
+
+
+def sum_of(numbers: Iterable[Array]) -> Array:
+    """The sum of some numbers; zeros that all threads share cost nothing."""
+    total: Array | None = None
+    for number in numbers:
+        if number.size > 1 or number.item():
+            total = number if total is None else total + number
+    return UNSET[0] if total is None else total
 
 
 def sign_extended(numbers: Array, size: int) -> Array:
@@ -49,9 +58,26 @@ UNSET: Value = (word(0), True)
 FALSE, TRUE = (truth(False), True), (truth(True), True)
 
 
+def holds_for_all(mask: Array) -> bool:
+    """Whether a mask selects all threads."""
+    return bool(mask.item() if mask.size == 1 else mask.all())
+
+
+def narrowed_to(mask: Array, condition: Value) -> Array:
+    """Threads of a mask for which a condition holds, or is not known."""
+    holds, known = condition
+    selected: Array = mask & (holds if known is True else holds | ~np.asarray(known))
+    return selected
+
+
+def known_to_all(known: Known, mask: Array) -> bool:
+    """Whether a value is known in all threads that a mask selects."""
+    return known is True or bool(np.all(np.asarray(known) | ~mask))
+
+
 def merged(mask: Array, new: Value, old: Value) -> Value:
     """New values where a mask selects, else the old ones."""
-    if mask.all() or (new[1] is False and old[1] is False):
+    if holds_for_all(mask) or (new[1] is False and old[1] is False):
         return new
     known: Known = new[1] if new[1] is old[1] else np.where(mask, new[1], old[1])
     array = np.where(mask, new[0], old[0])

@@ -30,6 +30,9 @@ MOST_DOMINANT, LEAST_DOMINANT = 3, 0.05
 MATTERS = 0.05
 """Share of the bytes that are asked for from which on estimated ones are named first."""
 
+L2 = ("pipeline", "cold", "warm")
+"""What a launch finds in the caches: what those before left, nothing, or what itself left."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelsPrediction:

@@ -9,21 +9,28 @@ section 2.1; Huerta et al., "Analyzing Modern NVIDIA GPU cores" (2025), section 
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from ..refusal import CannotFollow
 from .operands import Address, Immediate, Operand, Predicate, parse
 
-LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
-HIGH_WORD = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
-FUNCTION = re.compile(r"^\s*Function : (\S+)\s*$")
+INSTRUCTION = re.compile(
+    r"^\s*/\*([0-9a-f]{4,})\*/\s+([^;\n]*?)\s*;\s*/\* 0x[0-9a-f]{16} \*/[^\S\n]*$"
+    r"(?:\s+/\* 0x([0-9a-f]{16}) \*/\s*$)?",
+    re.MULTILINE,
+)
+FUNCTION = re.compile(r"^\s*Function : (\S+)\s*$", re.MULTILINE)
+SEPARATOR = re.compile(r",(?![^\[{(]*[\]})])")
+"""A comma behind which no bracket or brace closes that opens in front of it."""
+INNER_COMMA = re.compile(r"[\[{(][^\]})]*,")
 PRINTED_CONTROL = re.compile(r"\s+[&?][A-Za-z]\S*")
 PREDICATE = re.compile(r"^@(!?U?P\w+)\s+")
 JUMPS = frozenset({"BRA", "CALL", "JMP"})
 CONTROL_SHIFT = 41
 """Control bits start here in the high encoding word."""
 NO_BARRIER = 7
+OPCODES_KEPT = 1 << 12
 ALWAYS, NEVER = frozenset({"PT", "UPT"}), frozenset({"!PT", "!UPT"})
 
 
@@ -60,13 +67,18 @@ class Instruction:
     wait_mask: int
     reuse: int
     idesc: int | None = None
+    family: str = field(init=False, repr=False, compare=False)
+    """The opcode without modifiers, e.g. `HGMMA`."""
+    modifiers: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """What follows the family, e.g. `("64x64x16", "F32")`."""
+
+    def __post_init__(self) -> None:
+        family, modifiers = words_of(self.opcode)
+        known = hash((self.address, self.predicate, self.opcode, self.printed))
+        vars(self).update(family=family, modifiers=modifiers, _hash=known)
 
     def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.address, self.predicate, self.opcode, self.printed))
+        return self._hash  # type: ignore[attr-defined, no-any-return]
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
@@ -84,19 +96,9 @@ class Instruction:
         """Whether its predicate is always false, as of the `@!PT LDS RZ, [RZ]` that compilers insert."""
         return self.predicate in NEVER
 
-    @cached_property
-    def family(self) -> str:
-        """The opcode without modifiers, e.g. `HGMMA`."""
-        return _words(self.opcode)[0]
 
-    @cached_property
-    def modifiers(self) -> tuple[str, ...]:
-        """What follows the family, e.g. `("64x64x16", "F32")`."""
-        return _words(self.opcode)[1]
-
-
-@lru_cache(maxsize=1 << 12)
-def _words(opcode: str) -> tuple[str, tuple[str, ...]]:
+@lru_cache(maxsize=OPCODES_KEPT)
+def words_of(opcode: str) -> tuple[str, tuple[str, ...]]:
     """Family and modifiers of an opcode; a kernel has some hundred opcodes, which are asked for all the time."""
     family, *modifiers = opcode.split(".")
     return family, tuple(modifiers)
@@ -111,28 +113,24 @@ def decode(text: str) -> tuple[Instruction, ...]:
     Raises:
         CannotFollow: the text holds no function, several, or an instruction without its second word.
     """
-    functions = [match[1] for line in text.splitlines() if (match := FUNCTION.match(line))]
+    functions = FUNCTION.findall(text)
     if len(functions) != 1:
         raise CannotFollow(f"SASS text holds {len(functions)} functions: must be 1")
     instructions = []
-    pending: tuple[int, str] | None = None
-    for line in text.splitlines():
-        if match := LINE.match(line):
-            if pending:
-                break
-            pending = int(match[1], 16), match[2]
-        elif pending and (high := HIGH_WORD.match(line)):
-            instructions.append(_instruction(*pending, int(high[1], 16)))
-            pending = None
-    if pending:
-        raise CannotFollow(f"SASS of {functions[0]}: instruction at {pending[0]:#x} has no second encoding word")
+    for address, words, high_word in INSTRUCTION.findall(text):
+        if not high_word:
+            raise CannotFollow(
+                f"SASS of {functions[0]}: instruction at {int(address, 16):#x} has no second encoding word"
+            )
+        instructions.append(_instruction(int(address, 16), words, int(high_word, 16)))
     if not instructions:
         raise CannotFollow(f"SASS of {functions[0]} holds no instruction")
     return tuple(instructions)
 
 
 def _instruction(address: int, text: str, high_word: int) -> Instruction:
-    text = PRINTED_CONTROL.sub("", text)
+    if "&" in text or "?" in text:
+        text = PRINTED_CONTROL.sub("", text)
     predicate = ""
     if match := PREDICATE.match(text):
         predicate, text = match[1], text[match.end() :]
@@ -157,17 +155,8 @@ def _instruction(address: int, text: str, high_word: int) -> Instruction:
 
 def split_operands(text: str) -> tuple[str, ...]:
     """Operands at commas that stand in no bracket or brace."""
-    parts, depth, start = [], 0, 0
-    for place, letter in enumerate(text):
-        if letter in "[{(":
-            depth += 1
-        elif letter in "]})":
-            depth -= 1
-        elif letter == "," and depth == 0:
-            parts.append(text[start:place].strip())
-            start = place + 1
-    parts.append(text[start:].strip())
-    return tuple(part for part in parts if part)
+    parts = SEPARATOR.split(text) if INNER_COMMA.search(text) else text.split(",")
+    return tuple(part for part in map(str.strip, parts) if part)
 
 
 def _target(opcode: str, printed: tuple[str, ...]) -> int | None:

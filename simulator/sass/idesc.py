@@ -52,6 +52,7 @@ def with_idescs(
     named = {
         place: operand.registers[0].name
         for place, instruction in enumerate(code)
+        if any(text.startswith(SPACE) for text in instruction.printed)
         for operand in instruction.operands
         if isinstance(operand, Address) and operand.space == SPACE and operand.registers
     }

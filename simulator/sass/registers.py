@@ -9,7 +9,7 @@ Destinations stand first; wide results take the registers that follow the one th
 import re
 from functools import lru_cache
 
-from .decode import Instruction
+from .decode import OPCODES_KEPT, Instruction, words_of
 from .operands import Operand, Predicate, Register, integer_of, stack_offset
 
 PARTS_OF_WORDS = frozenset({"U8", "S8", "U16", "S16"})
@@ -87,7 +87,12 @@ def result_operands(instruction: Instruction) -> int:
 
 def result_registers(instruction: Instruction) -> int:
     """How many registers the result takes."""
-    family, modifiers = instruction.family, instruction.modifiers
+    return _result_registers(instruction.opcode)
+
+
+@lru_cache(maxsize=OPCODES_KEPT)
+def _result_registers(opcode: str) -> int:
+    family, modifiers = words_of(opcode)
     if family in ("HGMMA", "QGMMA", "IGMMA", "BGMMA"):
         shape = next((match for word in modifiers if (match := MATRIX_SHAPE.match(word))), None)
         columns = int(shape[2]) if shape else 256
@@ -147,11 +152,16 @@ def read(instruction: Instruction) -> tuple[str, ...]:
 
 def source_registers(instruction: Instruction, place: int) -> int:
     """How many registers a source takes. Args: place: among the sources."""
-    family, modifiers = instruction.family, set(instruction.modifiers)
+    return _source_registers(instruction.opcode, place)
+
+
+@lru_cache(maxsize=OPCODES_KEPT)
+def _source_registers(opcode: str, place: int) -> int:
+    family, modifiers = words_of(opcode)
     if family in STORES:
-        return result_registers(instruction) if place else 1
+        return _result_registers(opcode) if place else 1
     if family in ("SHF", "USHF", "F2I", "UF2I"):
         return 1
-    if family in WIDE_OPERATIONS or modifiers & PAIRS:
+    if family in WIDE_OPERATIONS or PAIRS.intersection(modifiers):
         return 2
-    return 2 if family in ("IMAD", "UIMAD") and place == 2 and modifiers & LONG_SUM else 1
+    return 2 if family in ("IMAD", "UIMAD") and place == 2 and LONG_SUM.intersection(modifiers) else 1

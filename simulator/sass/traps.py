@@ -4,11 +4,14 @@ A kernel whose check fails ends with an error and has no time that anybody wants
 looked at. ptxas adds such checks of its own: on sm_100 a CTA looks up in shared memory whether tensor memory is free.
 """
 
-from .flow import BRANCHES, CALLS, ENDS, Flow, is_conditional
+from functools import lru_cache
+
+from .flow import BRANCHES, CALLS, ENDS, FLOWS_KEPT, Flow, is_conditional
 
 TRAP = "BPT.TRAP"
 
 
+@lru_cache(maxsize=FLOWS_KEPT)
 def checks_of(flow: Flow) -> dict[int, bool]:
     """Block that ends in a check -> whether all threads take the jump (or end there), or none does."""
     traps = traps_of(flow)
@@ -24,6 +27,7 @@ def checks_of(flow: Flow) -> dict[int, bool]:
     return checks
 
 
+@lru_cache(maxsize=FLOWS_KEPT)
 def followed_edges(flow: Flow) -> tuple[tuple[int, ...], ...]:
     """Block -> blocks that threads go on to, the traps of checks left out."""
     checks, traps = checks_of(flow), traps_of(flow)
@@ -33,13 +37,14 @@ def followed_edges(flow: Flow) -> tuple[tuple[int, ...], ...]:
     )
 
 
-def traps_of(flow: Flow) -> set[int]:
+@lru_cache(maxsize=FLOWS_KEPT)
+def traps_of(flow: Flow) -> frozenset[int]:
     """Blocks from which every path ends in a trap."""
-    trapped = {
+    trapped = frozenset(
         number
         for number in range(len(flow.blocks))
         if any(instruction.opcode == TRAP for instruction in flow.code(number))
-    }
+    )
     while True:
         more = {
             number

@@ -8,9 +8,9 @@ whose address all threads of a warp share, since what each thread stores at a pl
 Source: strong liveness; Nielson, Nielson and Hankin, "Principles of Program Analysis" (1999), section 2.1 and ex. 2.4.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from ..emulator.compute.by_opcode import is_try
 from ..emulator.semantics import is_followed
@@ -140,12 +140,14 @@ def slice_of(
         unknown: places of more such instructions; executed: blocks that are run, None: any.
     """
     table = _registers(flow)
-    read_bits = [
-        table.read[place] if place not in unknown and (follows or through_all) else table.guards[place]
-        for place, follows in enumerate(table.follows)
-    ]
-    for place, names in roots.items():
-        read_bits[place] = _bits(names, table.numbers)
+    wanted_for = {place: _bits(names, table.numbers) for place, names in roots.items()}
+
+    def read_by(place: int) -> int:
+        if place in wanted_for:
+            return wanted_for[place]
+        of_all, of_guard, follows = table.read(place)
+        return of_all if place not in unknown and (follows or through_all) else of_guard
+
     wanted_at_start = [0] * len(flow.blocks)
     below = followed_edges(flow)
     if executed is not None:
@@ -162,12 +164,12 @@ def slice_of(
         kept = []
         for place in range(block.stop - 1, block.first - 1, -1):
             instruction = flow.instructions[place]
-            if place not in roots and not table.written[place] & wanted:
+            if not table.written[place] & wanted and place not in roots:
                 continue
             kept.append(place)
             if not instruction.predicate:
                 wanted &= ~table.written[place]
-            wanted |= read_bits[place]
+            wanted |= read_by(place)
         places[number] = tuple(reversed(kept))
         if wanted != wanted_at_start[number]:
             wanted_at_start[number] = wanted
@@ -180,32 +182,29 @@ class _Registers:
     """What instructions read and write, as sets of bits, by place.
 
     Args:
-        numbers: register -> its bit; written, read: by each instruction, read by none that tries for a barrier;
-        guards: what its guard reads; follows: whether its results are ever known.
+        numbers: register -> its bit; written: by each instruction.
+        read: by one, none by one that tries for a barrier; what its guard reads; whether its results are ever known.
     """
 
     numbers: dict[str, int]
     written: tuple[int, ...]
-    read: tuple[int, ...]
-    guards: tuple[int, ...]
-    follows: tuple[bool, ...]
+    read: Callable[[int], tuple[int, int, bool]]
 
 
 @lru_cache(maxsize=FLOWS_KEPT)
 def _registers(flow: Flow) -> _Registers:
     """Of all instructions of a kernel, which is sliced many times."""
     numbers: dict[str, int] = {}
-    guards = tuple(_bits(guard_of(instruction), numbers) for instruction in flow.instructions)
-    return _Registers(
-        numbers=numbers,
-        written=tuple(_bits(written(instruction), numbers) for instruction in flow.instructions),
-        read=tuple(
-            guards[place] if is_try(instruction.opcode) else _bits(read(instruction), numbers)
-            for place, instruction in enumerate(flow.instructions)
-        ),
-        guards=guards,
-        follows=tuple(is_followed(instruction) for instruction in flow.instructions),
-    )
+
+    @cache  # few are ever in a slice
+    def read_by(place: int) -> tuple[int, int, bool]:
+        instruction = flow.instructions[place]
+        of_guard = _bits(guard_of(instruction), numbers)
+        of_all = of_guard if is_try(instruction.opcode) else _bits(read(instruction), numbers)
+        return of_all, of_guard, is_followed(instruction)
+
+    by_place = tuple(_bits(written(instruction), numbers) for instruction in flow.instructions)
+    return _Registers(numbers=numbers, written=by_place, read=read_by)
 
 
 def _bits(names: Iterable[str], numbers: dict[str, int]) -> int:

@@ -10,16 +10,18 @@ from tilesight.kernels.launch.availability import missing_gpu
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.validate.counters.ncu import NcuFailed, doubt, find_ncu
 from tilesight.validate.measure.doubts import Facts, work_doubts
+from tilesight.validate.points.point import Point, runnable_config
 from tilesight.validate.timing.timing import time_run
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(missing_gpu() is not None, reason=str(missing_gpu()))]
 if missing_gpu() is None:
     import torch
     from tilesight.kernels.launch.launch import device_of
-    from tilesight.validate.experiments.bench_process import asker
-    from tilesight.validate.experiments.peers import PEERS, Unavailable, runner
+    from tilesight.validate.experiments.peers import PEERS, runner
     from tilesight.validate.measure.output_checks import is_stale, poison, untouched_fraction, watch_streams
-    from tilesight.validate.measure.worker import track_and_tare
+    from tilesight.validate.measure.run_point import job_of
+    from tilesight.validate.measure.session import GpuSession
+    from tilesight.validate.measure.worker import Unavailable, track_and_tare
     from tilesight.validate.timing.kernel_runs import family_of, kernels_in
     from tilesight.validate.timing.profiler import captured, trace_of
 
@@ -156,18 +158,18 @@ def test_a_peer_runs_its_own_kernels(peer: str) -> None:
 
 def test_a_process_on_the_gpu_answers_and_survives_what_does_not_fit() -> None:
     """Memory that is not there is an answer, and the next question gets one too."""
-    ask, stop = asker("0", 120.0)
-    device_record = {"name": "h200", "set": []}
-    job = {"schedule": "naive", "device": device_record, "problem": {"batch": 1, "heads": 4, "head_dim": 64}}
+    session = GpuSession("0")
     try:
-        memory = ask({"do": "memory"})
+        memory = session.answer({"do": "memory"})
         assert 0 < memory["free_bytes"] <= memory["total_bytes"]
         answers = []
         for length in (512, 1 << 20):
-            problem = {**job["problem"], "seqlen_q": length, "seqlen_k": length}  # type: ignore[dict-item]
-            answers.append(ask({"do": "fits", "ctas": 1, **job, "problem": problem}))
+            problem = AttentionProblem(batch=1, heads=4, seqlen_q=length, seqlen_k=length, head_dim=64)
+            point = Point(schedule="naive", problem=problem, config=runnable_config("naive"), l2="warm")
+            job = job_of(point, {"name": "h200", "set": []}, do="fits")
+            answers.append(session.answer({**job, "ctas": 1}))
         assert answers[0]["peak_memory_bytes"] > 0
-        assert answers[1] == {"out_of_memory": True}
-        assert ask({"do": "memory"})["free_bytes"] == memory["free_bytes"]
+        assert answers[1]["out_of_memory"] and answers[1]["healthy"]
+        assert session.answer({"do": "memory"})["free_bytes"] == memory["free_bytes"]
     finally:
-        stop()
+        session.close()

@@ -22,7 +22,7 @@ if missing_gpu() is None:
     from tilesight.kernels.launch.launch import device_of
     from tilesight.simulator.device.device import catalogue, device_of_product, load_device
     from tilesight.validate.compare.campaign import plan
-    from tilesight.validate.measure.lanes import Lane, Task
+    from tilesight.validate.measure.session import PointSession, Task
 
     DEVICE = device_of(torch.empty(0, device="cuda"))
     NAME = device_of_product(torch.cuda.get_device_name())
@@ -46,8 +46,8 @@ def tasks_of(points: list[Point]) -> "list[Task]":
     return tasks
 
 
-def lane() -> "Lane":
-    return Lane("0", DEVICE, {"name": str(NAME), "set": []}, "not asked for")
+def session() -> "PointSession":
+    return PointSession("0", DEVICE, {"name": str(NAME), "set": []}, "not asked for")
 
 
 def test_every_schedule_is_measured_without_a_doubt() -> None:
@@ -59,11 +59,11 @@ def test_every_schedule_is_measured_without_a_doubt() -> None:
         for problem in (PROBLEM, replace(PROBLEM, causal=False, seqlen_q=1000, dtype="bf16"))
         for l2 in ("cold", "warm")
     ]
-    gpu_lane = lane()
+    gpu_session = session()
     try:
-        rows = gpu_lane.rows(tasks_of(points))
+        rows = gpu_session.rows(tasks_of(points))
     finally:
-        gpu_lane.close()
+        gpu_session.close()
     for row in rows:
         outcome = row.outcome
         assert isinstance(outcome, Measurement), outcome
@@ -79,11 +79,11 @@ def test_what_does_not_fit_costs_its_point_only() -> None:
     """Out of memory is a row with its reason, and the next point is measured."""
     large = replace(PROBLEM, batch=64, heads=16, seqlen_q=1 << 15, seqlen_k=1 << 15)
     points = [Point(schedule="naive", problem=problem, config=runnable_config("naive")) for problem in (large, PROBLEM)]
-    gpu_lane = lane()
+    gpu_session = session()
     try:
-        lost, kept = gpu_lane.rows(tasks_of(points))
+        lost, kept = gpu_session.rows(tasks_of(points))
     finally:
-        gpu_lane.close()
+        gpu_session.close()
     assert isinstance(lost.outcome, Lost)
     assert lost.outcome.reason.startswith("out of memory")
     assert isinstance(kept.outcome, Measurement)

@@ -23,8 +23,8 @@ import torch
 import triton
 from tilesight.kernels.capture.replay import replays
 from tilesight.kernels.capture.user_function import user_function
-from tilesight.validate.functions import worker as gpu_process
-from tilesight.validate.functions.compare import QUANTITIES, Compared
+from tilesight.validate.functions import run_function
+from tilesight.validate.functions.compare import QUANTITIES, Judged
 from tilesight.validate.functions.measured import read_measured
 
 FILE = (
@@ -67,7 +67,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parents[1]}:{Path(torch.__file__).parents[1]}")
     monkeypatch.setattr("tilesight.cli.functions.need_gpu", lambda: None)
     monkeypatch.setattr("tilesight.validate.measure.gpus.visible_gpus", lambda: ["0"])
-    monkeypatch.setattr("tilesight.validate.functions.measured.WORKER", "support.fake.function_worker")
+    monkeypatch.setattr("tilesight.validate.measure.session.WORKER", "support.fake.function_worker")
     monkeypatch.setattr("tilesight.validate.functions.measured.copy_doubt", lambda *_: None)
     program = fake_ncu.install(tmp_path, query=QUERY, table=printed(*VALUES))
     monkeypatch.setenv(VARIABLE, str(program))
@@ -102,7 +102,7 @@ def test_other_launches_than_recorded_are_refused(file: Path, monkeypatch: pytes
     monkeypatch.setattr(triton.runtime.jit.JITFunction, "run", lambda *_, **__: None)
     monkeypatch.setattr("tilesight.kernels.capture.replay.replays", lambda: replays("cpu"))
     job = {"file": str(file), "function": "run", "l2": "cold", "names": ["double", "double"], "numbers": [0]}
-    assert gpu_process.answer(job) == {
+    assert run_function.measure(job) == {
         "unusable": "mine.py: run() launches double on the GPU, and double, double when it is recorded"
     }
 
@@ -204,7 +204,7 @@ def test_verdicts_follow_their_limits() -> None:
     quantity = next(quantity for quantity in QUANTITIES if quantity.name == "hbm_read_bytes")
 
     def verdict(predicted: float, measured: float | None) -> str:
-        return Compared(quantity=quantity, predicted=predicted, measured=measured).verdict
+        return Judged(predicted, measured, quantity).verdict
 
     limit = quantity.limit
     assert verdict(1e8 * (1 + 0.99 * limit), 1e8) == "pass"

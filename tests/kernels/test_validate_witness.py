@@ -14,7 +14,7 @@ if missing_package():
 
 import torch
 from tilesight.kernels.reference import attention
-from tilesight.validate.experiments.bench_process import peer_error
+from tilesight.validate.experiments.run_peer import peer_error
 from tilesight.validate.measure.output_checks import is_stale, poison, ran, untouched_fraction
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.uint8, torch.float8_e4m3fn]

@@ -16,9 +16,9 @@ from .shapes import BOTH, PASSES
 
 if TYPE_CHECKING:
     from ..simulator.report.page import Made
-    from ..validate.experiments.bench_process import Ask
     from ..validate.experiments.checkpoint_values import Checkpoint
     from ..validate.experiments.peer_rows import PeerRow
+    from ..validate.measure.session import Ask
     from ..validate.points.point import Point
 
 
@@ -40,14 +40,14 @@ ANSWER_S = 300.0
 def asking() -> "Iterator[Ask]":
     """A process on the first GPU that answers. Raises: BadInput: there is no GPU."""
     need_gpu()
-    from ..validate.experiments.bench_process import asker
     from ..validate.measure.gpus import visible_gpus
+    from ..validate.measure.session import GpuSession
 
-    ask, stop = asker(visible_gpus()[0], ANSWER_S)
+    session = GpuSession(visible_gpus()[0], timeout_s=ANSWER_S)
     try:
-        yield ask
+        yield session.answer
     finally:
-        stop()
+        session.close()
 
 
 def peers_of(points: "Sequence[Point]", device: Named) -> "list[PeerRow]":

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ..diffing.difference import Difference
     from ..kernels.capture.file import RecordedFunction
     from ..kernels.configurations.space import Space
+    from ..simulator.jobs.stopping import Stage
     from ..simulator.predict_kernels import SimulatedKernels
     from ..simulator.prediction.kernels import KernelsPrediction
 
@@ -210,11 +212,12 @@ def _answered(
         tell(f"{target}: function")
         with users_code():
             (recorded,) = capture_calls(target, asked)
-        announce_compiler()
-        how = {
-            "compile_limit_s": time_limit_s or USERS_CODE_S,
-            "limit_s": limit_s,
-            "tell": lambda stage: tell(stage.text),
-        }
+        announce = cache(announce_compiler)
+
+        def under_way(stage: "Stage") -> None:
+            announce()  # only now: an answer that is kept loads no engine
+            tell(stage.text)
+
+        how = {"compile_limit_s": time_limit_s or USERS_CODE_S, "limit_s": limit_s, "tell": under_way}
         with bad_input():
             return answer(recorded, how)

@@ -3,28 +3,14 @@
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
 from ..simulator.refusal import BrokenLaw
-from .commands.calibrate import calibrate
-from .commands.check_softmax import check_softmax
-from .commands.compare import compare
-from .commands.devices import devices
-from .commands.diff import diff
-from .commands.doctor import doctor
-from .commands.explain import explain
-from .commands.explore import explore
-from .commands.model import model
-from .commands.predict import predict
-from .commands.profile import profile
-from .commands.simulate import simulate
-from .commands.tune import tune
-from .commands.validate import validate
-from .given import Command
-from .line.headings import Commands
+from .line.listing import Commands
 from .output import BadInput, Failed, ReaderLeft, one_line, open_streams, show
 
 INTERRUPTED, READER_LEFT = 130, 141
@@ -32,33 +18,50 @@ INTERRUPTED, READER_LEFT = 130, 141
 OPTIONAL = ("hypothesis",)
 """Packages that one command alone needs, which an extra of pyproject.toml installs."""
 
+SCHEDULES, CODE, GPU = "For schedules", "For your code", "On a GPU"
+LISTED = {
+    "explore": (SCHEDULES, "Rank block sizes and other options; say which is best and why."),
+    "simulate": (SCHEDULES, "Predict one configuration in detail."),
+    "compare": (SCHEDULES, "Compare schedules over sequence lengths."),
+    "model": (SCHEDULES, "Say what attention of a model costs, prefill and decode; or list the models."),
+    "predict": (CODE, "Predict the kernels that a function of yours launches."),
+    "profile": (CODE, "Say what a step of PyTorch takes, kernel by kernel."),
+    "diff": (CODE, "Say what a change does to your kernels, without running them."),
+    "tune": (CODE, "Choose the fastest configuration of your kernels, without running them."),
+    "explain": (CODE, "Show where cycles go, by source line: of your kernels, or of a configuration."),
+    "check-softmax": (CODE, "Test a softmax or attention function of yours against the laws of online softmax."),
+    "devices": (GPU, "List the GPUs, or show the numbers of one."),
+    "doctor": (GPU, "Check what validate and calibrate need."),
+    "calibrate": (GPU, "Measure this GPU with microbenchmarks; write its device file."),
+    "validate": (GPU, "Run the kernels on this GPU; print predicted beside measured."),
+}
+"""Command -> the list that it is in, and what it does; each has a file in `commands`, loaded when it is asked for."""
+
+
+def _load(name: str) -> Any:
+    """A command, as typer makes it of its function."""
+    from .given import Command
+
+    word = name.replace("-", "_")
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    alone.command(cls=Command, short_help=LISTED[name][1], context_settings={"max_content_width": 110})(
+        getattr(import_module(f".commands.{word}", __package__), word)
+    )
+    return typer.main.get_command(alone)
+
+
+class _Tilesight(Commands):
+    listed, load = LISTED, staticmethod(_load)
+
+
 app = typer.Typer(
-    cls=Commands,
+    cls=_Tilesight,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Predict where every byte and cycle of a GPU kernel goes, without a GPU.",
     epilog="Data goes to stdout, remarks to stderr. Exit codes: 0 success, 1 failure, 2 bad input.",
 )
-SCHEDULES, CODE, GPU = "For schedules", "For your code", "On a GPU"
-for heading, command, summary in (
-    (SCHEDULES, explore, "Rank block sizes and other options; say which is best and why."),
-    (SCHEDULES, simulate, "Predict one configuration in detail."),
-    (SCHEDULES, compare, "Compare schedules over sequence lengths."),
-    (SCHEDULES, model, "Say what attention of a model costs, prefill and decode; or list the models."),
-    (CODE, predict, "Predict the kernels that a function of yours launches."),
-    (CODE, profile, "Say what a step of PyTorch takes, kernel by kernel."),
-    (CODE, diff, "Say what a change does to your kernels, without running them."),
-    (CODE, tune, "Choose the fastest configuration of your kernels, without running them."),
-    (CODE, explain, "Show where cycles go, by source line: of your kernels, or of a configuration."),
-    (CODE, check_softmax, "Test a softmax or attention function of yours against the laws of online softmax."),
-    (GPU, devices, "List the GPUs, or show the numbers of one."),
-    (GPU, doctor, "Check what validate and calibrate need."),
-    (GPU, calibrate, "Measure this GPU with microbenchmarks; write its device file."),
-    (GPU, validate, "Run the kernels on this GPU; print predicted beside measured."),
-):
-    settings = {"max_content_width": 110}
-    app.command(cls=Command, short_help=summary, context_settings=settings, rich_help_panel=heading)(command)
 
 
 def _print_version(wanted: bool) -> None:

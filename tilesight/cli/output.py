@@ -1,7 +1,6 @@
 """How the commands speak: data on stdout, remarks on stderr, files whole or not at all, bad input in one line."""
 
 import codecs
-import gzip
 import os
 import re
 import sys
@@ -164,6 +163,8 @@ def trace_output(path: Path, timeline: "Timeline", sms: int | None = None) -> Ou
     """The file of `--trace`. Args: sms: show the CTAs of so many; None: as many as keep it small."""
 
     def make() -> bytes:
+        import gzip
+
         from ..simulator.report.perfetto import trace_of
 
         trace = trace_of(timeline, sms)

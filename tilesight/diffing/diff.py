@@ -9,7 +9,7 @@ from ..compiling import why_not
 from ..simulator.device.device import Device, found_device
 from ..simulator.device.what_if import override
 from ..simulator.jobs.stopping import LIMIT_S, Stage
-from ..simulator.predict_kernels import L2
+from ..simulator.prediction.kernels import L2
 from ..simulator.prediction.timing import one_of_timings
 from .difference import Difference
 from .environments.pairs import installations_of, notes_on

@@ -9,10 +9,8 @@ from ..predicting import compiled_launches, lost_row
 from ..simulator.jobs.attempts import internal
 from ..simulator.jobs.pool import cores
 from ..simulator.jobs.stopping import Stopped
-from ..simulator.predict_kernels import predict_kernels
 from ..simulator.prediction.kernel_row import KernelRow
 from ..simulator.prediction.kernels import KernelsPrediction
-from ..simulator.screening.from_code import static_work
 from ..simulator.screening.static_time import StaticWork
 from ..simulator.store.store import Store
 from .workers import Answer, Job, TargetDevice, worked
@@ -152,6 +150,8 @@ def _are_few(calls: "Collection[KernelCall]") -> bool:
 
 def answer(job: Job) -> tuple[KernelsPrediction, ...]:
     """Predict the launches of a job; what a worker runs. What one of them raises is its answer alone."""
+    from ..simulator.predict_kernels import predict_kernels
+
     target = job.target
     try:
         compiled = compiled_launches(job.calls, target.device, workers=1, limit_s=target.compile_limit_s)
@@ -178,6 +178,8 @@ def answer(job: Job) -> tuple[KernelsPrediction, ...]:
 
 def screen(job: Job) -> tuple[StaticWork | None, ...]:
     """Static work of the launches of a job; what a worker runs. What one of them raises leaves it without."""
+    from ..simulator.screening.from_code import static_work
+
     device = job.target.device
     launches = compiled_launches(job.calls, device, workers=1, limit_s=job.target.compile_limit_s)
     return tuple(static_work(launch.kernel, device) if launch.kernel else None for launch in launches)

@@ -19,8 +19,8 @@ from ...simulator.problems.problem import Problem
 from ...simulator.refusal import Refusal
 from ...simulator.resolve import resolve
 from ...simulator.simulate import predict
-from ..measure.lanes import CHUNK, Lane, Task, run_tasks
 from ..measure.results_file import Header, Row
+from ..measure.session import CHUNK, PointSession, Task, run_tasks
 from ..measurement import Lost
 from ..points.point import HALVES, Point
 from ..timing.timing import OVERHEAD
@@ -34,7 +34,15 @@ Compiler = Callable[[Sequence[tuple[Launch, Problem]]], Sequence[Resources | Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Half:
-    """What holds over some of the points. Args: name: `all`, `fitting` or `test`; points: that count."""
+    """What holds over some of the points.
+
+    Args:
+        name: `all`, `fitting` or `test`.
+        points: that count.
+        statistics: quantity -> errors.
+        rankings: of the configurations of shapes.
+        verdicts: one for each rule.
+    """
 
     name: str
     points: int
@@ -48,7 +56,8 @@ class Validation:
     """Everything that a validation says.
 
     Args:
-        header: where and with what was measured; device: that predictions are for.
+        header: where and with what was measured.
+        device: that predictions are for.
         comparisons: one for each point, in the order asked for.
         notes: remarks for the user, one line each.
     """
@@ -62,6 +71,11 @@ class Validation:
     def trusted(self) -> list[Comparison]:
         """Those that nothing speaks against."""
         return [comparison for comparison in self.comparisons if not comparison.objections]
+
+    @property
+    def left_out(self) -> list[Comparison]:
+        """Those that something speaks against."""
+        return [comparison for comparison in self.comparisons if comparison.objections]
 
     def half(self, name: str = "all") -> Half:
         """Statistics and verdicts over all points, or those of a half."""
@@ -92,44 +106,53 @@ class Validation:
         }
 
 
+def compiled(
+    points: Sequence[Point], device: Device, compiler: Compiler | None = None
+) -> list[tuple[Launch, ...] | Refusal]:
+    """The launches of each point, with what the compiler promises of them; or why it cannot run.
+
+    Args:
+        points: to build and compile.
+        device: that launches are built for.
+        compiler: resources stay estimates where None.
+    """
+    pipelines = [point.attempt(device) for point in points]
+    if compiler is None:
+        return pipelines
+    pairs = zip(points, pipelines, strict=True)
+    wanted = [(launch, point.problem) for point, chain in pairs if not isinstance(chain, Refusal) for launch in chain]
+    promised = iter(compiler(wanted) if wanted else ())
+    return [
+        chain if isinstance(chain, Refusal) else _with(chain, [next(promised) for _ in chain]) for chain in pipelines
+    ]
+
+
+def _with(chain: tuple[Launch, ...], promised: Sequence[Resources | Refusal]) -> tuple[Launch, ...] | Refusal:
+    """Launches with their resources; or why the first of those that cannot run does not."""
+    made: list[Launch] = []
+    for launch, resources in zip(chain, promised, strict=True):
+        if isinstance(resources, Refusal):
+            return resources
+        made.append(replace(launch, resources=resources))
+    return tuple(made)
+
+
 def plan(points: Sequence[Point], device: Device, compiler: Compiler) -> tuple[list[Task], list[Row]]:
     """What can be measured; and rows of the points that cannot run at all, with the reason."""
-    pipelines: dict[Point, tuple[Launch, ...]] = {}
-    rows = []
-
-    def refused(point: Point, refusal: Refusal) -> None:
-        lost = Lost(key=point.key, reason=f"cannot run: {refusal.reason}")
-        rows.append(Row(point=point, resources=(), outcome=lost))
-
-    for point in points:
-        launches = point.attempt(device)
+    tasks, rows = [], []
+    for point, launches in zip(points, compiled(points, device, compiler), strict=True):
         if isinstance(launches, Refusal):
-            refused(point, launches)
+            lost = Lost(key=point.key, reason=f"cannot run: {launches.reason}")
+            rows.append(Row(point=point, resources=(), outcome=lost))
         else:
-            pipelines[point] = launches
-    wanted = [(launch, point.problem) for point, chain in pipelines.items() for launch in chain]
-    promised = iter(compiler(wanted) if wanted else ())
-    tasks = []
-    for point, chain in pipelines.items():
-        resources = all_or_refusal([next(promised) for _ in chain])
-        if isinstance(resources, Refusal):
-            refused(point, resources)
-            continue
-        launches = tuple(replace(launch, resources=taken) for launch, taken in zip(chain, resources, strict=True))
-        tasks.append(Task(point=point, resources=resources, launches=launches))
+            tasks.append(Task(point=point, launches=launches))
     return tasks, rows
-
-
-def all_or_refusal(promised: Sequence[Resources | Refusal]) -> tuple[Resources, ...] | Refusal:
-    """Resources of all launches of a pipeline; or why the first of those that cannot run does not."""
-    refused = [answer for answer in promised if isinstance(answer, Refusal)]
-    return refused[0] if refused else tuple(answer for answer in promised if isinstance(answer, Resources))
 
 
 def measure_points(
     points: Sequence[Point],
     device: Device,
-    lanes: Sequence[Lane],
+    sessions: Sequence[PointSession],
     compiler: Compiler,
     *,
     known: Sequence[Row],
@@ -139,7 +162,12 @@ def measure_points(
     """Measure the points that are not known yet.
 
     Args:
-        known: rows of an earlier run; keep: called with every new row as soon as it is known.
+        points: to measure.
+        device: that launches are built for.
+        sessions: one per GPU.
+        compiler: says what each launch takes.
+        known: rows of an earlier run.
+        keep: called with every new row as soon as it is known.
         progress: called with (rows, points).
 
     Returns:
@@ -152,14 +180,14 @@ def measure_points(
         rows[row.point] = row
 
     # Batch by batch: a run that is cut off has lost the compilation of one batch, not of all.
-    asked, size = [point for point in points if point not in rows], CHUNK * len(lanes)
+    asked, size = [point for point in points if point not in rows], CHUNK * len(sessions)
     for first in range(0, len(asked), size):
         tasks, hopeless = plan(asked[first : first + size], device, compiler)
         for row in hopeless:
             kept(row)
         tick = partial(_ticked, progress, sum(point in rows for point in points), len(points))
         if tasks:
-            run_tasks(tasks, lanes, kept, tick)
+            run_tasks(tasks, sessions, kept, tick)
     return [rows[point] for point in points]
 
 
@@ -176,13 +204,64 @@ def compare_rows(
 
 
 def _compared(device: Device, row: Row) -> Comparison:
-    return compare(row, None if isinstance(row.outcome, Lost) else _predicted(device, row))
+    if isinstance(row.outcome, Lost):
+        return compare(row, None)
+    prediction = predict_point(row.point, device, row.resources or None)
+    if isinstance(prediction, Refusal):
+        prediction = replace(prediction, reason=f"cannot be predicted: {prediction.reason}")
+    return compare(row, prediction)
 
 
-def _predicted(device: Device, row: Row) -> Prediction | Refusal:
-    """The prediction of a row that was measured; or why there is none."""
-    point = row.point
-    resolved = resolve(point.problem, point.schedule, point.config, device, resources=row.resources or None)
-    if isinstance(resolved, Refusal):
-        return replace(resolved, reason=f"cannot be predicted: {resolved.reason}")
-    return predict(resolved, device, l2=point.l2, overhead=OVERHEAD)
+def predict_points(
+    points: Sequence[Point],
+    device: Device,
+    *,
+    compiler: Compiler | None = None,
+    overheads: Sequence[str] = (OVERHEAD,),
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> dict[tuple[Point, str], Prediction | Refusal]:
+    """Predict points that were not measured, or say why they cannot run.
+
+    Args:
+        points: to predict.
+        device: to predict them for.
+        compiler: as of `compiled`.
+        overheads: whether launches follow each other in a `stream` or a `graph`; each point is predicted in each way.
+        workers, progress: as `simulator.explore`.
+
+    Returns:
+        Point and overhead -> what is predicted.
+    """
+    made = list(zip(points, compiled(points, device, compiler), strict=True))
+    jobs = [(point, launches, overhead) for overhead in overheads for point, launches in made]
+
+    def predicted(job: tuple[Point, tuple[Launch, ...] | Refusal, str]) -> Prediction | Refusal:
+        point, launches, overhead = job
+        if isinstance(launches, Refusal):
+            return launches
+        resources = [launch.resources for launch in launches] if compiler else None
+        return predict_point(point, device, resources, overhead, launches)
+
+    names = [(point, overhead) for point, _, overhead in jobs]
+    return dict(zip(names, run_all(predicted, jobs, workers, progress), strict=True))
+
+
+def predict_point(
+    point: Point,
+    device: Device,
+    resources: Sequence[Resources] | None,
+    overhead: str = OVERHEAD,
+    built: tuple[Launch, ...] | None = None,
+) -> Prediction | Refusal:
+    """The prediction of a point; or why there is none.
+
+    Args:
+        point: what to predict.
+        device: to predict it for.
+        resources: of each launch; those of the library, or estimates, where None.
+        overhead: as of `predict`.
+        built: its launches, where the caller has them.
+    """
+    resolved = resolve(point.problem, point.schedule, point.config, device, resources=resources, built=built)
+    return resolved if isinstance(resolved, Refusal) else predict(resolved, device, l2=point.l2, overhead=overhead)

@@ -13,47 +13,33 @@ from typing import Any
 
 import numpy as np
 
+from ...simulator import units
 from ...simulator.prediction.prediction import BURST_S, Prediction
 from ...simulator.refusal import Refusal
+from ...simulator.traffic import Traffic
 from ..measure.results_file import Row
-from ..measurement import Lost, Measurement
+from ..measurement import Lost, Measurement, Plain
 from ..points.point import Point
+from .quantities import Pair, Quantity
 
-COUNTED = (
-    "smem_fill_bytes",
-    "l2_read_bytes",
-    "l2_write_bytes",
-    "fabric_bytes",
-    "hbm_read_bytes",
-    "hbm_write_bytes",
-    "cycles",
-)
+QUANTITIES = {
+    "smem_fill_bytes": Quantity("bytes into the SMs", units.traffic),
+    "l2_read_bytes": Quantity("bytes read from L2", units.traffic),
+    "l2_write_bytes": Quantity("bytes written to L2", units.traffic),
+    "fabric_bytes": Quantity("bytes between L2 partitions", units.traffic),
+    "hbm_read_bytes": Quantity("bytes read from HBM", units.traffic),
+    "hbm_write_bytes": Quantity("bytes written to HBM", units.traffic),
+    "cycles": Quantity("cycles", units.count),
+    "time_s": Quantity("time", units.duration),
+    "clock_hz": Quantity("SM clock", units.clock),
+    "peak_memory_bytes": Quantity("peak memory", units.capacity),
+}
+"""Field in JSON -> what it is."""
+COUNTED = tuple(QUANTITIES)[:7]
 """Fields of `Traffic` that hardware counters measure."""
-QUANTITIES = (*COUNTED, "time_s", "clock_hz", "peak_memory_bytes")
 LEAST_BYTES = 1e6
 """Flows below a megabyte on both sides are noise of the counters (page tables, instruction fetches) [B]."""
 WITHIN = 0.10
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A quantity, predicted and measured."""
-
-    predicted: float
-    measured: float
-
-    @property
-    def relative_error(self) -> float:
-        """(predicted - measured) / measured; infinite where nothing was measured and something predicted."""
-        if self.measured:
-            return (self.predicted - self.measured) / self.measured
-        return inf if self.predicted else 0.0
-
-    def to_dict(self) -> dict[str, float | None]:
-        """The pair's object in JSON; an infinite error is null."""
-        error = self.relative_error
-        pair: dict[str, float | None] = {"predicted": self.predicted, "measured": self.measured}
-        return pair | {"relative_error": None if error == inf else error}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +47,10 @@ class Comparison:
     """One point, predicted beside measured.
 
     Args:
-        prediction: None where nothing could be predicted, `reason` then says why.
+        point: what was asked for.
+        prediction: None where nothing could be predicted.
         outcome: of the row.
+        reason: why nothing could be predicted; else empty.
         pairs: quantity -> pair, for those that both sides have.
         launches: per launch its name and pairs.
     """
@@ -85,6 +73,12 @@ class Comparison:
         if not objections and self.prediction and self.prediction.lower_bound:
             return ("a lower bound: CTAs wait for each other, which is not predicted",)
         return objections
+
+    @property
+    def noise(self) -> str:
+        """Of the times; empty where there are none."""
+        timing = self.outcome.timing if isinstance(self.outcome, Measurement) else None
+        return timing.noise if timing else ""
 
     def errors(self) -> dict[str, float]:
         """Quantity -> signed relative error, flows of next to nothing left out."""
@@ -121,26 +115,15 @@ def compare(row: Row, prediction: Prediction | Refusal | None) -> Comparison:
         return Comparison(point=row.point, prediction=None, outcome=row.outcome, reason=reason, pairs={})
     measured = row.outcome
     launches = tuple(
-        (
-            predicted.name,
-            {
-                name: Pair(float(getattr(predicted.traffic, name)), ran.counters[name])
-                for name in COUNTED
-                if name in ran.counters
-            },
-        )
+        (predicted.name, _counted_pairs(predicted.traffic, ran.counters))
         for predicted, ran in zip(prediction.launches, measured.launches, strict=True)
     )
-    pairs = {
-        name: Pair(
-            *(
-                sum(pairs_of_launch[name].predicted for _, pairs_of_launch in launches),
-                sum(pairs_of_launch[name].measured for _, pairs_of_launch in launches),
-            )
-        )
-        for name in COUNTED
-        if all(name in pairs_of_launch for _, pairs_of_launch in launches)
-    }
+    pairs = {}
+    for name in COUNTED:
+        parts = [of_launch.get(name) for _, of_launch in launches]
+        known = [part for part in parts if part]
+        if len(known) == len(parts):
+            pairs[name] = Pair(sum(part.predicted for part in known), sum(part.measured for part in known))
     timing = measured.timing
     if timing:
         if "cycles" not in pairs and timing.cycles:
@@ -154,6 +137,10 @@ def compare(row: Row, prediction: Prediction | Refusal | None) -> Comparison:
             pairs["clock_hz"] = Pair(prediction.clock_hz * prediction.time_s / time_s, clock_hz)
     pairs["peak_memory_bytes"] = Pair(float(prediction.peak_memory_bytes), float(measured.peak_memory_bytes))
     return Comparison(point=row.point, prediction=prediction, outcome=measured, pairs=pairs, launches=launches)
+
+
+def _counted_pairs(traffic: Traffic, counters: Mapping[str, float]) -> dict[str, Pair]:
+    return {name: Pair(float(getattr(traffic, name)), counters[name]) for name in COUNTED if name in counters}
 
 
 def _counted_clock_hz(measured: Measurement) -> float:
@@ -173,8 +160,11 @@ class Statistic:
 
     Args:
         quantity; points: how many it was compared on.
-        bias: mean of the signed errors; median, mean, p95, worst: of their sizes; within: share of sizes up to 10 %.
-        worst_key: point of the worst; worst_error: its signed error.
+        bias: mean of the signed errors.
+        median, mean, p95, worst: of their sizes.
+        within: share of sizes up to 10 %.
+        worst_key: point of the worst.
+        worst_error: its signed error.
     """
 
     quantity: str
@@ -238,11 +228,12 @@ LEAST_RANKED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
+class Ranking(Plain):
     """How well the model orders the configurations of one shape by time.
 
     Args:
-        name: schedule/shape/l2; configs: how many.
+        name: schedule/shape/l2.
+        configs: how many.
         spearman: rank correlation of predicted and measured times.
         regret: measured time of the configuration that the model ranks first, over the best measured time.
         mean: MAPE of the times.
@@ -253,10 +244,6 @@ class Ranking:
     spearman: float
     regret: float
     mean: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The ranking's object in JSON."""
-        return asdict(self)
 
 
 def rankings(comparisons: Sequence[Comparison]) -> list[Ranking]:

@@ -38,9 +38,8 @@ def with_code(
     for row, chain in zip(rows, pipelines, strict=True):
         made = [next(outcomes) for _ in chain]
         resources = tuple(outcome.resources for outcome in made if isinstance(outcome, Compiled))
-        same = resources == row.resources
-        other += not same
-        with_resources.append(replace(row, resources=resources) if same else row)
+        other += resources != row.resources
+        with_resources.append(replace(row, resources=resources) if resources == row.resources else row)
     note = "cycles come from machine code"
     return with_resources, note + (
         f"; the compiler here builds another kernel for {plural(other, 'point')}" if other else ""

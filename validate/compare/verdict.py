@@ -17,15 +17,15 @@ GRADE_TEXTS: dict[Grade, str] = {
 """Grade -> its text in reports."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Rule:
     """What a figure must reach, and what it should.
 
     Args:
-        quantity: as in `compare.QUANTITIES`; figure: a field of `Statistic` or of `Ranking`.
+        quantity: as in `compare.QUANTITIES`.
+        figure: a field of `Statistic` or of `Ranking`.
         must, aim: limits of the figure; None where there is none.
         text: what the figure is.
-        least: whether the figure must be at least its limit, not at most.
     """
 
     quantity: str
@@ -33,46 +33,36 @@ class Rule:
     must: float | None
     aim: float | None
     text: str
-    least: bool = False
+
+    @property
+    def least(self) -> bool:
+        """Whether the figure must be at least its limit, not at most."""
+        return self.figure in ("within", "spearman")
 
 
 RULES = (
-    Rule(quantity="smem_fill_bytes", figure="worst", must=0.01, aim=0.0, text="bytes into the SMs, every point"),
-    Rule(quantity="hbm_read_bytes", figure="median", must=0.02, aim=0.005, text="HBM bytes read, median"),
-    Rule(
-        quantity="hbm_read_bytes",
-        figure="within",
-        must=0.95,
-        aim=None,
-        text="HBM bytes read, share of points within 10 %",
-        least=True,
-    ),
-    Rule(quantity="hbm_read_bytes", figure="worst", must=None, aim=0.05, text="HBM bytes read, every point"),
-    Rule(quantity="hbm_write_bytes", figure="median", must=0.05, aim=0.02, text="HBM bytes written, median"),
-    Rule(quantity="cycles", figure="mean", must=0.15, aim=0.05, text="cycles, mean"),
-    Rule(quantity="time_s", figure="mean", must=0.15, aim=0.05, text="time, mean"),
-    Rule(
-        quantity="time_s",
-        figure="spearman",
-        must=0.95,
-        aim=None,
-        text="rank correlation of configurations, worst shape",
-        least=True,
-    ),
-    Rule(
-        quantity="time_s",
-        figure="regret",
-        must=None,
-        aim=1.05,
-        text="time of the chosen over the fastest configuration, worst shape",
-    ),
-    Rule(quantity="peak_memory_bytes", figure="worst", must=0.01, aim=0.0, text="peak memory, every point"),
+    Rule("smem_fill_bytes", "worst", 0.01, 0.0, "bytes into the SMs, every point"),
+    Rule("hbm_read_bytes", "median", 0.02, 0.005, "HBM bytes read, median"),
+    Rule("hbm_read_bytes", "within", 0.95, None, "HBM bytes read, share of points within 10 %"),
+    Rule("hbm_read_bytes", "worst", None, 0.05, "HBM bytes read, every point"),
+    Rule("hbm_write_bytes", "median", 0.05, 0.02, "HBM bytes written, median"),
+    Rule("cycles", "mean", 0.15, 0.05, "cycles, mean"),
+    Rule("time_s", "mean", 0.15, 0.05, "time, mean"),
+    Rule("time_s", "spearman", 0.95, None, "rank correlation of configurations, worst shape"),
+    Rule("time_s", "regret", None, 1.05, "time of the chosen over the fastest configuration, worst shape"),
+    Rule("peak_memory_bytes", "worst", 0.01, 0.0, "peak memory, every point"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A rule and what came of it. Args: rule; value: None where nothing could be compared; worst: key it comes from."""
+    """A rule and what came of it.
+
+    Args:
+        rule: what was asked for.
+        value: None where nothing could be compared.
+        worst: key that it comes from.
+    """
 
     rule: Rule
     value: float | None

@@ -41,7 +41,7 @@ REPEATING: Mapping[Repeated, Mapping[str, str]] = MappingProxyType(
 all caches emptied before each time, so that the program starts only once (7 s in place of 26 s)."""
 KNOWN_COPY = f"{__package__}.self_check"
 COPY_L2_SIZES = 64
-"""The known copy is so many times the L2, so that dirty lines left behind are at most 1/64 (1.6 %) of it."""
+"""Size of the known copy, as a multiple of the L2: dirty lines left behind are at most 1/64 (1.6 %) of it."""
 COPY_TOLERANCE = 0.02
 QUERY_S, COPY_S = 120.0, 300.0
 REMEDIES = {
@@ -63,7 +63,8 @@ class Ncu:
     """An ncu that can be asked.
 
     Args:
-        path: of the program; version: as it reports it.
+        path: of the program.
+        version: as it reports it.
         metrics: field of ours -> metrics that hold it on this GPU.
     """
 

@@ -22,7 +22,9 @@ class CountedLaunch:
     """One launch as ncu reports it.
 
     Args:
-        kernel: name of the kernel; grid: CTAs along x, y, z; block: threads along x, y, z.
+        kernel: name of the kernel.
+        grid: CTAs along x, y, z.
+        block: threads along x, y, z.
         metrics: metric -> (value, unit as ncu writes it); metrics without a value are left out.
     """
 

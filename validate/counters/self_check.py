@@ -7,17 +7,14 @@ import sys
 
 import torch
 
+from ..timing.profiler import between_marks
+
 
 def copy(size_bytes: int) -> None:
-    """Copy so many bytes once, by a kernel (a copy engine would not be counted), between the profiler's marks."""
+    """Copy bytes once, by a kernel (a copy engine would not be counted), between the profiler's marks."""
     source = torch.ones(size_bytes // 4, dtype=torch.int32, device="cuda")
     target = torch.empty_like(source)
-    torch.neg(source, out=target)
-    torch.cuda.synchronize()
-    torch.cuda.cudart().cudaProfilerStart()
-    torch.neg(source, out=target)
-    torch.cuda.synchronize()
-    torch.cuda.cudart().cudaProfilerStop()
+    between_marks(lambda: torch.neg(source, out=target))
 
 
 if __name__ == "__main__":

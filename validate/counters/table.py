@@ -14,7 +14,7 @@ from .ncu_output import CountedLaunch, UnreadableCounters
 Metrics = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Counter:
     """A field of ours and the counters that hold it.
 
@@ -33,84 +33,69 @@ class Counter:
 
 COUNTERS = (
     Counter(
-        field="hbm_read_bytes",
-        dimension="byte",
-        alternatives=(("dram__bytes_read.sum",), ("dram__bytes_op_read.sum",), ("dram__sectors_read.sum",)),
-        doc="bytes that device memory gave",
+        "hbm_read_bytes",
+        "byte",
+        (("dram__bytes_read.sum",), ("dram__bytes_op_read.sum",), ("dram__sectors_read.sum",)),
+        "bytes that device memory gave",
     ),
     Counter(
-        field="hbm_write_bytes",
-        dimension="byte",
-        alternatives=(("dram__bytes_write.sum",), ("dram__bytes_op_write.sum",), ("dram__sectors_write.sum",)),
-        doc="bytes that device memory took",
+        "hbm_write_bytes",
+        "byte",
+        (("dram__bytes_write.sum",), ("dram__bytes_op_write.sum",), ("dram__sectors_write.sum",)),
+        "bytes that device memory took",
     ),
     Counter(
-        field="smem_fill_bytes",
-        dimension="byte",
-        alternatives=(("l1tex__m_xbar2l1tex_read_bytes.sum",), ("l1tex__m_xbar2l1tex_read_sectors.sum",)),
-        doc="bytes that arrived at SMs over the crossbar",
+        "smem_fill_bytes",
+        "byte",
+        (("l1tex__m_xbar2l1tex_read_bytes.sum",), ("l1tex__m_xbar2l1tex_read_sectors.sum",)),
+        "bytes that arrived at SMs over the crossbar",
     ),
     Counter(
-        field="l2_read_bytes",
-        dimension="byte",
-        alternatives=(("lts__t_sectors_srcunit_tex_op_read.sum",),),
-        doc="sectors that SMs read from L2, after the request coalescer",
+        "l2_read_bytes",
+        "byte",
+        (("lts__t_sectors_srcunit_tex_op_read.sum",),),
+        "sectors that SMs read from L2, after the request coalescer",
+    ),
+    Counter("l2_write_bytes", "byte", (("lts__t_sectors_srcunit_tex_op_write.sum",),), "sectors that SMs wrote to L2"),
+    Counter(
+        "fabric_bytes",
+        "byte",
+        (("lts__t_sectors_srcunit_ltcfabric.sum",), ("lts__t_sectors_srcnode_fbp.sum",)),
+        "sectors between the L2 partitions",
     ),
     Counter(
-        field="l2_write_bytes",
-        dimension="byte",
-        alternatives=(("lts__t_sectors_srcunit_tex_op_write.sum",),),
-        doc="sectors that SMs wrote to L2",
+        "l1_hit_bytes",
+        "byte",
+        (("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",),),
+        "sectors of plain loads that L1 served",
     ),
     Counter(
-        field="fabric_bytes",
-        dimension="byte",
-        alternatives=(("lts__t_sectors_srcunit_ltcfabric.sum",), ("lts__t_sectors_srcnode_fbp.sum",)),
-        doc="sectors between the L2 partitions",
+        "spill_bytes",
+        "byte",
+        (("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"),),
+        "sectors of local memory read and written: spilled registers",
+    ),
+    Counter("cycles", "cycle", (("sm__cycles_elapsed.max",),), "SM cycles from the launch's start to its end"),
+    Counter(
+        "time_s",
+        "second",
+        (("gpu__time_duration.sum",), ("gpu__time_duration_measured_wallclock.sum",)),
+        "time from the launch's start to its end, no launch overhead",
     ),
     Counter(
-        field="l1_hit_bytes",
-        dimension="byte",
-        alternatives=(("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",),),
-        doc="sectors of plain loads that L1 served",
+        "instructions",
+        "instruction",
+        (("smsp__inst_executed.sum",), ("sm__inst_executed.sum",)),
+        "warp instructions executed",
     ),
     Counter(
-        field="spill_bytes",
-        dimension="byte",
-        alternatives=(
-            ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"),
-        ),
-        doc="sectors of local memory read and written: spilled registers",
+        "registers_per_thread", "register", (("launch__registers_per_thread",),), "registers of a thread, as allocated"
     ),
     Counter(
-        field="cycles",
-        dimension="cycle",
-        alternatives=(("sm__cycles_elapsed.max",),),
-        doc="SM cycles from the launch's start to its end",
-    ),
-    Counter(
-        field="time_s",
-        dimension="second",
-        alternatives=(("gpu__time_duration.sum",), ("gpu__time_duration_measured_wallclock.sum",)),
-        doc="time from the launch's start to its end, no launch overhead",
-    ),
-    Counter(
-        field="instructions",
-        dimension="instruction",
-        alternatives=(("smsp__inst_executed.sum",), ("sm__inst_executed.sum",)),
-        doc="warp instructions executed",
-    ),
-    Counter(
-        field="registers_per_thread",
-        dimension="register",
-        alternatives=(("launch__registers_per_thread",),),
-        doc="registers of a thread, as allocated",
-    ),
-    Counter(
-        field="smem_bytes_per_cta",
-        dimension="byte",
-        alternatives=(("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic"),),
-        doc="shared memory of a CTA, without what the system keeps",
+        "smem_bytes_per_cta",
+        "byte",
+        (("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic"),),
+        "shared memory of a CTA, without what the system keeps",
     ),
 )
 """What is counted of every launch."""

@@ -61,18 +61,18 @@ def _torch_says() -> Mapping[str, Any]:
 
 
 def _profiled(peers: Sequence[str], problem: AttentionProblem) -> Mapping[str, tuple[str, str]]:
-    from ..experiments.bench_process import asker
+    from ..measure.session import GpuSession
+    from ..measurement import reason_in
     from ..timing.kernel_runs import family_of
 
-    profiles = {}
-    ask, stop = asker("0", PROFILE_S)
+    profiles, session = {}, GpuSession("0", timeout_s=PROFILE_S)
     try:
         for peer in peers:
-            answer = ask({"do": "profile", "way": "stream", "peer": peer, "problem": asdict(problem)})
+            answer = session.answer({"do": "profile", "way": "stream", "peer": peer, "problem": asdict(problem)})
             names = [kernel["name"] for kernel in answer.get("kernels", ())]
-            profiles[peer] = (family_of(names), "") if names else ("", answer.get("lost", "out of memory"))
+            profiles[peer] = (family_of(names), "") if names else ("", reason_in(answer))
     finally:
-        stop()
+        session.close()
     return profiles
 
 

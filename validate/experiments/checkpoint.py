@@ -5,11 +5,11 @@ how much faster is it at 1024, 2048 and 4096; how do memory and time grow; and w
 over batch and length. Standard attention is the baseline of the pass, `naive` or `naive_backward`, the tiled kernel is
 its default schedule, `flash2` or `flash_backward`; of a training step both passes are added up.
 
-`predict` needs no GPU. `measure` asks a process on one (see `bench_process`) and fills in what was measured.
+`predict` needs no GPU. `measure` asks a process on one (see `session.Ask`) and fills in what was measured.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...simulator import units
@@ -21,14 +21,15 @@ from ...simulator.prediction.prediction import Prediction
 from ...simulator.problems.attention import MAX_SEQLEN, AttentionProblem
 from ...simulator.refusal import Refusal
 from ...simulator.schedules.registry import baseline_of, default_schedule, find_schedule
-from ...simulator.simulate import launches_of, peak_memory_bytes
-from ..compare.campaign import Compiler
-from ..measurement import Timing
-from ..points.point import runnable_config
+from ...simulator.simulate import peak_memory_bytes
+from ..compare.campaign import Compiler, predict_points
+from ..compare.quantities import Compared
+from ..measure.run_point import job_of
+from ..measure.session import Ask
+from ..measurement import OUT_OF_MEMORY, Timing, reason_in
+from ..points.point import Point, default_point, runnable_config
 from ..timing.timing import OVERHEAD
-from .bench_process import Ask
-from .checkpoint_values import Beside, Checkpoint, Grown
-from .predict_defaults import predict_defaults
+from .checkpoint_values import Checkpoint, Grown, Key
 
 LENGTHS = tuple(1 << power for power in range(9, 17))
 """512 to 65,536: where memory and time are plotted."""
@@ -38,10 +39,9 @@ LONGEST_RUN_S = 0.3
 SIMULATED_BYTES = 40e9
 """A run that holds more device memory is not simulated, since that takes minutes; its memory is known [B]."""
 LENGTH_STEPS = 2048
-"""Where memory runs out is measured to one part in so many."""
-OUT_OF_MEMORY = "out of memory"
+"""Where memory runs out is measured to this fraction of the length."""
 FIRST_CTAS_PER_SM = 1
-"""Of the tiled kernel at its longest length so many CTAs of each SM run; all of them would take minutes."""
+"""CTAs of each SM that run of the tiled kernel at its longest length; all of them would take minutes."""
 
 
 def predict(
@@ -56,6 +56,7 @@ def predict(
 
     Args:
         problem: shape and type; its lengths are replaced.
+        device: to predict for.
         compiler: gives registers and shared memory of launches; they are estimated where None.
         workers, progress: as `simulator.explore`.
 
@@ -65,37 +66,27 @@ def predict(
     baseline = baseline_of(type(problem))
     if baseline is None:
         raise ValueError(f"{problem.KIND}: has no schedule that stands for standard attention")
-    standard, tiled = baseline.name, default_schedule(type(problem))
-    shapes = [(problem.batch, length) for length in LENGTHS]
-    shapes += [(batch, length) for batch in MAP_BATCHES for length in MAP_LENGTHS if (batch, length) not in shapes]
-    posed = {}
-    for schedule in (standard, tiled):
-        for batch, length in shapes:
-            shape = replace(problem, batch=batch, seqlen_q=length, seqlen_k=length)
-            posed[schedule, batch, length] = shape, _held(schedule, shape, device)
-    wanted = [
-        (key[0], shape, OVERHEAD) for key, (shape, held) in posed.items() if not held.reason and not held.unpredicted
-    ]
-    predictions = iter(predict_defaults(wanted, device, compiler=compiler, workers=workers, progress=progress))
-    grown = {
-        key: held if held.reason or held.unpredicted else _grown(held, next(predictions))
-        for key, (_, held) in posed.items()
-    }
+    names = baseline.name, default_schedule(type(problem))
+    mapped = tuple((batch, length) for batch in MAP_BATCHES for length in MAP_LENGTHS)
+    shapes = [[(problem.batch, length) for length in LENGTHS], mapped]
+    keys = dict.fromkeys((name, *shape) for some in shapes for name in names for shape in some)
+    points = {key: _point(key[0], replace(problem, batch=key[1]), key[2]) for key in keys}
+    held = {key: _held(point, device) for key, point in points.items()}
+    simulated = [points[key] for key, cell in held.items() if not cell.reason and not cell.unpredicted]
+    predictions = predict_points(simulated, device, compiler=compiler, workers=workers, progress=progress)
     limits = {
-        schedule: memory_limit(problem, find_schedule(schedule), runnable_config(schedule), device).longest_seqlen
-        for schedule in (standard, tiled)
+        name: memory_limit(problem, find_schedule(name), runnable_config(name), device).longest_seqlen for name in names
     }
     return Checkpoint(
         problem=problem,
-        standard=standard,
-        tiled=tiled,
+        standard=names[0],
+        tiled=names[1],
         device=device,
-        memory_bytes=Beside(predicted=device.hbm_bytes),
-        longest={schedule: Beside(predicted=length) for schedule, length in limits.items()},
-        lengths=tuple(grown[name, problem.batch, length] for name in (standard, tiled) for length in LENGTHS),
-        cells=tuple(
-            grown[name, batch, length] for name in (standard, tiled) for batch in MAP_BATCHES for length in MAP_LENGTHS
-        ),
+        memory_bytes=Compared(predicted=device.hbm_bytes),
+        longest={name: Compared(predicted=length) for name, length in limits.items()},
+        cells={key: _grown(cell, predictions.get((points[key], OVERHEAD))) for key, cell in held.items()},
+        plotted=LENGTHS,
+        mapped=mapped,
     )
 
 
@@ -109,7 +100,10 @@ def measure(
     """Fill in what a GPU says.
 
     Args:
-        named_device: as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench_process`).
+        checkpoint: what was predicted.
+        named_device: as in jobs: `name`, and `set`.
+        ask: has a process on a GPU answer a job (see `session.Ask`).
+        progress: called with (shapes done, all).
     """
     # Limits first: later the process holds a buffer that flushes L2.
     memory = ask({"do": "memory"})
@@ -117,19 +111,17 @@ def measure(
     for name, value in checkpoint.longest.items():
         longest[name], lost = _longest(name, value, checkpoint, named_device, ask)
         notes += [lost] if lost else []
-    wanted = {cell.key: cell for cell in (*checkpoint.lengths, *checkpoint.cells)}
-    measured: dict[tuple[str, int, int], Grown] = {}
-    for key, cell in wanted.items():
+    measured: dict[Key, Grown] = {}
+    for key, cell in checkpoint.cells.items():
         measured[key] = _measured(cell, checkpoint, named_device, ask)
         if progress:
-            progress(len(measured), len(wanted))
+            progress(len(measured), len(checkpoint.cells))
     return replace(
         checkpoint,
         gpu=memory.get("gpu", ""),
         memory_bytes=replace(checkpoint.memory_bytes, measured=memory.get("free_bytes")),
         longest=longest,
-        lengths=tuple(measured[cell.key] for cell in checkpoint.lengths),
-        cells=tuple(measured[cell.key] for cell in checkpoint.cells),
+        cells=measured,
         notes=tuple(notes),
     )
 
@@ -166,27 +158,28 @@ def causes_in(measured_s: float, causes: Mapping[str, float], predicted_s: float
     return causes_of(spent_s, measured_s)
 
 
-def _held(schedule: str, problem: AttentionProblem, device: Device) -> Grown:
-    """A schedule at a shape, as far as memory goes."""
-    memory_bytes = peak_memory_bytes(problem, schedule, runnable_config(schedule), device)
+def _held(point: Point, device: Device) -> Grown:
+    """A point, as far as memory goes."""
+    problem = point.problem
+    memory_bytes = peak_memory_bytes(problem, point.schedule, point.config, device)
     return Grown(
-        schedule=schedule,
+        schedule=point.schedule,
         batch=problem.batch,
         seqlen=problem.seqlen_q,
-        time_s=Beside(),
-        memory_bytes=Beside(predicted=memory_bytes),
+        time_s=Compared(),
+        memory_bytes=Compared(predicted=memory_bytes),
         unpredicted=f"holds more than {units.traffic(SIMULATED_BYTES)}" if memory_bytes > SIMULATED_BYTES else "",
         reason=OUT_OF_MEMORY if memory_bytes > device.hbm_bytes else "",
     )
 
 
-def _grown(held: Grown, prediction: Prediction | Refusal) -> Grown:
+def _grown(held: Grown, prediction: Prediction | Refusal | None) -> Grown:
+    if prediction is None:
+        return held
     if isinstance(prediction, Refusal):
         return replace(held, reason=prediction.reason)
-    grown = replace(held, time_s=Beside(predicted=prediction.time_s))
-    if len(prediction.launches) > 1:
-        return grown
-    return replace(grown, causes=prediction.launches[0].causes)
+    grown = replace(held, time_s=Compared(predicted=prediction.time_s))
+    return replace(grown, causes=prediction.launches[0].causes) if len(prediction.launches) == 1 else grown
 
 
 def _measured(cell: Grown, checkpoint: Checkpoint, named_device: Mapping[str, Any], ask: Ask) -> Grown:
@@ -195,43 +188,39 @@ def _measured(cell: Grown, checkpoint: Checkpoint, named_device: Mapping[str, An
     predicted_s = cell.time_s.predicted or 0.0
     if predicted_s > LONGEST_RUN_S:
         return replace(cell, reason=f"should take more than {LONGEST_RUN_S:g} s")
-    answer = ask({"do": "time", **_job(cell.schedule, checkpoint.problem, cell.batch, cell.seqlen, named_device)})
+    point = _point(cell.schedule, replace(checkpoint.problem, batch=cell.batch), cell.seqlen)
+    answer = ask(job_of(point, named_device, do="time"))
     if "timing" not in answer:
-        return replace(cell, reason=answer.get("lost", OUT_OF_MEMORY))
+        return replace(cell, reason=reason_in(answer))
     measured_s = Timing.from_dict(answer["timing"]).median_s
-    cell = replace(
+    return replace(
         cell,
         time_s=replace(cell.time_s, measured=measured_s),
         memory_bytes=replace(cell.memory_bytes, measured=answer["peak_memory_bytes"]),
+        measured_causes=causes_in(measured_s, cell.causes, predicted_s) if cell.causes else {},
     )
-    return replace(cell, measured_causes=causes_in(measured_s, cell.causes, predicted_s)) if cell.causes else cell
 
 
 def _longest(
-    schedule: str, predicted: Beside, checkpoint: Checkpoint, named_device: Mapping[str, Any], ask: Ask
-) -> tuple[Beside, str | None]:
+    schedule: str, predicted: Compared, checkpoint: Checkpoint, named_device: Mapping[str, Any], ask: Ask
+) -> tuple[Compared, str | None]:
     """The longest length that really fits; and why it is unknown, where it is."""
-    if schedule == checkpoint.tiled and _launch_count(checkpoint) > 1:
+    problem, device = checkpoint.problem, checkpoint.device
+    if schedule == checkpoint.tiled and len(default_point(schedule, problem).launches(device)) > 1:
         return predicted, f"the longest sequence of {schedule}: its launches would run for minutes"
     guess = int(predicted.predicted or 0)
     step = max(1, guess // LENGTH_STEPS)
     lost = []
 
     def fits(length: int) -> bool:
-        job = _job(schedule, checkpoint.problem, checkpoint.problem.batch, length, named_device)
-        answer = ask({"do": "fits", "ctas": FIRST_CTAS_PER_SM * checkpoint.device.sms, **job})
-        if "lost" in answer:
+        job = job_of(_point(schedule, problem, length), named_device, do="fits")
+        answer = ask({**job, "ctas": FIRST_CTAS_PER_SM * device.sms})
+        if "lost" in answer and not answer.get("out_of_memory"):
             lost.append(f"{schedule} at N = {length:,}: {answer['lost']}")
         return "peak_memory_bytes" in answer
 
     length = longest_that_fits(fits, guess, step, MAX_SEQLEN // step * step)
     return (predicted, lost[0]) if lost else (replace(predicted, measured=length), None)
-
-
-def _launch_count(checkpoint: Checkpoint) -> int:
-    """Launches of the tiled schedule."""
-    config = runnable_config(checkpoint.tiled)
-    return len(launches_of(checkpoint.problem, checkpoint.tiled, config, checkpoint.device))
 
 
 def both_passes(forward: Checkpoint, backward: Checkpoint) -> Checkpoint:
@@ -244,37 +233,41 @@ def both_passes(forward: Checkpoint, backward: Checkpoint) -> Checkpoint:
         forward.standard: f"{forward.standard} + {backward.standard}",
         forward.tiled: f"{forward.tiled} + {backward.tiled}",
     }
-
-    def cells(first: Sequence[Grown], second: Sequence[Grown]) -> tuple[Grown, ...]:
-        return tuple(
-            replace(
-                a,
-                schedule=names[a.schedule],
-                time_s=a.time_s.with_other(b.time_s, sum),
-                memory_bytes=a.memory_bytes.with_other(b.memory_bytes, max),
-                causes={},
-                measured_causes={},
-                unpredicted=a.unpredicted or b.unpredicted,
-                reason=a.reason or b.reason,
-            )
-            for a, b in zip(first, second, strict=True)
+    cells = {
+        (names[a.schedule], a.batch, a.seqlen): replace(
+            a,
+            schedule=names[a.schedule],
+            time_s=_joined(sum, a.time_s, b.time_s),
+            memory_bytes=_joined(max, a.memory_bytes, b.memory_bytes),
+            causes={},
+            measured_causes={},
+            unpredicted=a.unpredicted or b.unpredicted,
+            reason=a.reason or b.reason,
         )
-
+        for a, b in zip(forward.cells.values(), backward.cells.values(), strict=True)
+    }
     longest = zip(forward.longest.items(), backward.longest.values(), strict=True)
     return replace(
         forward,
         standard=names[forward.standard],
         tiled=names[forward.tiled],
         passes="forward and backward",
-        longest={names[name]: a.with_other(b, min) for (name, a), b in longest},
-        lengths=cells(forward.lengths, backward.lengths),
-        cells=cells(forward.cells, backward.cells),
+        longest={names[name]: _joined(min, a, b) for (name, a), b in longest},
+        cells=cells,
         notes=(*forward.notes, *backward.notes),
     )
 
 
-def _job(
-    schedule: str, problem: AttentionProblem, batch: int, length: int, named_device: Mapping[str, Any]
-) -> dict[str, Any]:
-    shape = replace(problem, batch=batch, seqlen_q=length, seqlen_k=length)
-    return {"schedule": schedule, "problem": asdict(shape), "device": dict(named_device)}
+def _joined(join: Callable[[list[float]], float], *figures: Compared) -> Compared:
+    """Of figures one, e.g. their sum; None where one of them is missing."""
+
+    def joined(values: list[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return join(known) if len(known) == len(values) else None
+
+    return Compared(joined([figure.predicted for figure in figures]), joined([figure.measured for figure in figures]))
+
+
+def _point(schedule: str, problem: AttentionProblem, length: int) -> Point:
+    """A schedule at a length."""
+    return default_point(schedule, replace(problem, seqlen_q=length, seqlen_k=length))

@@ -1,42 +1,19 @@
 """The answers of `validate --checkpoint` as frozen values: figures predicted and measured, side by side."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...simulator.device.device import Device
 from ...simulator.prediction.bottleneck import largest
 from ...simulator.problems.attention import AttentionProblem
+from ..compare.quantities import Compared
 
 SCHEMA = "tilesight.checkpoint/1"
 SPEEDUP_LENGTHS = (1024, 2048, 4096)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """A figure predicted and measured; None where it could not be."""
-
-    predicted: float | None = None
-    measured: float | None = None
-
-    @property
-    def relative_error(self) -> float | None:
-        """(predicted - measured) / measured; None where one of them is missing."""
-        if self.predicted is None or not self.measured:
-            return None
-        return (self.predicted - self.measured) / self.measured
-
-    def with_other(self, other: "Beside", joined: Callable[[tuple[float, float]], float]) -> "Beside":
-        """Of two figures one, e.g. their sum; None where one of them is missing."""
-
-        def both(a: float | None, b: float | None) -> float | None:
-            return None if a is None or b is None else joined((a, b))
-
-        return Beside(predicted=both(self.predicted, other.predicted), measured=both(self.measured, other.measured))
-
-    def to_dict(self) -> dict[str, float | None]:
-        """The figure's object in JSON."""
-        return asdict(self) | {"relative_error": self.relative_error}
+Key = tuple[str, int, int]
+"""Schedule, batch and length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +21,22 @@ class Grown:
     """One schedule at one shape.
 
     Args:
-        schedule; batch; seqlen: of queries and keys.
-        time_s: warm [s]; memory_bytes: most device memory held at once [B].
+        schedule: name.
+        batch: sequences.
+        seqlen: of queries and keys.
+        time_s: warm [s].
+        memory_bytes: most device memory held at once [B].
         causes: what the predicted time goes to (see `prediction.bottleneck`); of one launch only, else empty.
         measured_causes: the same of the measured time, the work being what was predicted; empty where it is unknown.
         unpredicted: why its time is not simulated; empty where it is.
-        reason: why it cannot run, or was not measured; empty where it was, or where nobody asked.
+        reason: why it cannot run, or was not measured; empty where it was, or where it was not asked for.
     """
 
     schedule: str
     batch: int
     seqlen: int
-    time_s: Beside
-    memory_bytes: Beside
+    time_s: Compared
+    memory_bytes: Compared
     causes: dict[str, float] = field(default_factory=dict)
     measured_causes: dict[str, float] = field(default_factory=dict)
     unpredicted: str = ""
@@ -72,19 +52,21 @@ class Grown:
         """The same of the measured time."""
         return largest(self.measured_causes) if self.measured_causes else ""
 
-    @property
-    def key(self) -> tuple[str, int, int]:
-        """Schedule, batch and length."""
-        return self.schedule, self.batch, self.seqlen
-
     def to_dict(self) -> dict[str, Any]:
         """The object in JSON."""
-        entry = {"schedule": self.schedule, "batch": self.batch, "seqlen": self.seqlen}
-        entry |= {"time_s": self.time_s.to_dict(), "memory_bytes": self.memory_bytes.to_dict()}
-        entry |= {"regime": self.regime, "regime_share": self.causes.get(self.regime)}
-        entry |= {"measured_regime": self.measured_regime}
-        entry |= {"measured_regime_share": self.measured_causes.get(self.measured_regime)}
-        return entry | {"unpredicted": self.unpredicted, "reason": self.reason}
+        return {
+            "schedule": self.schedule,
+            "batch": self.batch,
+            "seqlen": self.seqlen,
+            "time_s": self.time_s.to_dict(),
+            "memory_bytes": self.memory_bytes.to_dict(),
+            "regime": self.regime,
+            "regime_share": self.causes.get(self.regime),
+            "measured_regime": self.measured_regime,
+            "measured_regime_share": self.measured_causes.get(self.measured_regime),
+            "unpredicted": self.unpredicted,
+            "reason": self.reason,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,14 +75,18 @@ class Checkpoint:
 
     Args:
         problem: shape and type; batch and lengths vary.
-        standard, tiled: schedules that stand for standard attention, and for a fused kernel.
+        standard: schedule that stands for standard attention.
+        tiled: schedule that stands for a fused kernel.
         passes: of attention that they compute, where it is not one: in words; else empty.
-        device: what was predicted for; gpu: what was measured; empty where nothing was.
+        device: what was predicted for.
         memory_bytes: device memory: as the device file says, and as a process finds it free [B].
         longest: schedule -> the longest sequence that fits.
-        lengths: both schedules over `LENGTHS`, at the problem's batch; cells: over `MAP_BATCHES` x `MAP_LENGTHS`.
+        cells: both schedules at every shape.
+        plotted: lengths over which time and memory are shown, at the problem's batch.
+        mapped: batch and length of the shapes over which the speed-up is shown.
+        gpu: what was measured; empty where nothing was.
         notes: what could not be measured, one line each.
-        unmeasured: why nothing was measured; empty where something was, or where nobody asked.
+        unmeasured: why nothing was measured; empty where something was, or where it was not asked for.
     """
 
     problem: AttentionProblem
@@ -108,10 +94,11 @@ class Checkpoint:
     tiled: str
     passes: str = ""
     device: Device
-    memory_bytes: Beside
-    longest: dict[str, Beside]
-    lengths: tuple[Grown, ...]
-    cells: tuple[Grown, ...]
+    memory_bytes: Compared
+    longest: dict[str, Compared]
+    cells: Mapping[Key, Grown]
+    plotted: tuple[int, ...]
+    mapped: tuple[tuple[int, int], ...]
     gpu: str = ""
     notes: tuple[str, ...] = ()
     unmeasured: str = ""
@@ -121,22 +108,27 @@ class Checkpoint:
         """Whether a GPU was asked."""
         return bool(self.gpu)
 
-    def speedup(self, batch: int, seqlen: int) -> Beside:
+    @property
+    def lengths(self) -> tuple[Grown, ...]:
+        """Both schedules over the lengths that are plotted."""
+        names = (self.standard, self.tiled)
+        return tuple(self.cells[name, self.problem.batch, length] for name in names for length in self.plotted)
+
+    @property
+    def tiled_cells(self) -> list[Grown]:
+        """The cells of the map, of the tiled kernel."""
+        return [self.cells[self.tiled, batch, length] for batch, length in self.mapped]
+
+    def speedup(self, batch: int, seqlen: int) -> Compared:
         """Time of standard attention over that of the tiled kernel."""
-        times = {
-            cell.schedule: cell.time_s
-            for cell in (*self.lengths, *self.cells)
-            if (cell.batch, cell.seqlen) == (batch, seqlen)
-        }
-        standard, tiled = times.get(self.standard, Beside()), times.get(self.tiled, Beside())
-        return Beside(
-            predicted=_ratio(standard.predicted, tiled.predicted), measured=_ratio(standard.measured, tiled.measured)
-        )
+        cells = [self.cells.get((name, batch, seqlen)) for name in (self.standard, self.tiled)]
+        standard, tiled = (cell.time_s if cell else Compared() for cell in cells)
+        return Compared(_ratio(standard.predicted, tiled.predicted), _ratio(standard.measured, tiled.measured))
 
     @property
     def worst_memory_error(self) -> float | None:
         """Largest relative error of peak memory, without its sign; None where nothing was measured."""
-        errors = [cell.memory_bytes.relative_error for cell in (*self.lengths, *self.cells)]
+        errors = [cell.memory_bytes.finite_error for cell in self.cells.values()]
         return max((abs(error) for error in errors if error is not None), default=None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -163,11 +155,6 @@ class Checkpoint:
             "notes": list(self.notes),
             "unmeasured": self.unmeasured or None,
         }
-
-    @property
-    def tiled_cells(self) -> list[Grown]:
-        """The cells of the map, of the tiled kernel."""
-        return [cell for cell in self.cells if cell.schedule == self.tiled]
 
 
 def _ratio(a: float | None, b: float | None) -> float | None:

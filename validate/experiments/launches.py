@@ -14,10 +14,12 @@ from ...simulator.prediction.prediction import LaunchPrediction, Prediction
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.refusal import Refusal
 from ...simulator.schedules.registry import all_schedules, find_schedule, schedule_like
-from ..compare.campaign import Compiler
+from ..compare.campaign import Compiler, predict_points
+from ..measure.run_point import job_of
+from ..measure.session import Ask
+from ..measurement import reason_in
+from ..points.point import default_point
 from ..timing.kernel_runs import KernelRun, Pass, family_of, pass_of
-from .bench_process import Ask
-from .predict_defaults import predict_defaults
 
 SCHEMA = "tilesight.launches/1"
 WAYS = ("stream", "graph")
@@ -42,35 +44,27 @@ INDEXED = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class Split(Pass):
     """How one pass splits into kernels, predicted or profiled.
 
     Args:
-        kernels: (name, time) in order [s]; gap_s: time between them [s].
+        kernels, gap_s: as of `Pass`.
         fused_fraction: share of the time in kernels that one fused attention kernel takes; 0 where there is none.
     """
 
-    kernels: tuple[tuple[str, float], ...]
-    gap_s: float
     fused_fraction: float
-
-    @property
-    def one_pass(self) -> Pass:
-        """Its count, dominating kernel and gaps."""
-        return Pass(kernels=self.kernels, gap_s=self.gap_s)
 
     def to_dict(self) -> dict[str, Any]:
         """The split's object in JSON."""
-        whole = self.one_pass
-        name, share = whole.dominating
+        name, share = self.dominating
         return {
-            "count": whole.count,
+            "count": self.count,
             "dominating": name,
             "dominating_fraction": share,
             "fused_fraction": self.fused_fraction,
-            "busy_s": whole.busy_s,
+            "busy_s": self.busy_s,
             "gap_s": self.gap_s,
-            "gap_fraction": whole.gap_fraction,
+            "gap_fraction": self.gap_fraction,
             "kernels": [{"name": kernel, "time_s": time_s} for kernel, time_s in self.kernels],
         }
 
@@ -80,8 +74,11 @@ class LaunchRow:
     """One way of computing attention, in a stream or in a CUDA graph.
 
     Args:
-        subject: one of `SUBJECTS`; way: `stream` or `graph`.
-        predicted; profiled: None where it was not profiled; reason: why not.
+        subject: one of `SUBJECTS`.
+        way: `stream` or `graph`.
+        predicted: what it should launch.
+        profiled: what it does; None where it was not profiled.
+        reason: why it was not profiled; else empty.
         family: of the kernels that a peer ran.
     """
 
@@ -106,7 +103,13 @@ class LaunchRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchReport:
-    """All ways of computing one problem. Args: problem; device: name; rows: by way, then subject."""
+    """All ways of computing one problem.
+
+    Args:
+        problem: what is computed.
+        device: name.
+        rows: by way, then subject.
+    """
 
     problem: AttentionProblem
     device: str
@@ -138,13 +141,13 @@ def predict_launches(
         ValueError: a schedule cannot do the problem.
     """
     subjects = {name: schedule for name, schedule in SUBJECTS.items() if not find_schedule(schedule).why_not(problem)}
-    wanted = [(name, problem, way) for way in WAYS for name in dict.fromkeys(subjects.values())]
+    points = [default_point(name, problem) for name in dict.fromkeys(subjects.values())]
+    outcomes = predict_points(points, device, compiler=compiler, overheads=WAYS, workers=workers, progress=progress)
     by_schedule: dict[tuple[str, str], Prediction] = {}
-    outcomes = predict_defaults(wanted, device, compiler=compiler, workers=workers, progress=progress)
-    for (name, _, way), prediction in zip(wanted, outcomes, strict=True):
+    for (point, way), prediction in outcomes.items():
         if isinstance(prediction, Refusal):
-            raise ValueError(f"schedule {name}: {prediction.reason}")
-        by_schedule[name, way] = prediction
+            raise ValueError(f"schedule {point.schedule}: {prediction.reason}")
+        by_schedule[point.schedule, way] = prediction
     rows = tuple(
         LaunchRow(subject=subject, way=way, predicted=_predicted(subject, by_schedule[schedule, way], problem))
         for way in WAYS
@@ -163,13 +166,18 @@ def profile_launches(
     """Profile every row of a report.
 
     Args:
-        device: as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench_process`).
+        report: what is predicted.
+        device: as in jobs: `name`, and `set`.
+        ask: has a process on a GPU answer a job (see `session.Ask`).
+        progress: called with (rows, all).
     """
     rows = []
     for row in report.rows:
-        what = {"peer": row.subject} if row.subject in PEER_SUBJECTS else {"schedule": row.subject}
-        job = {"do": "profile", "way": row.way, "problem": asdict(report.problem), "device": dict(device), **what}
-        rows.append(profiled(row, ask(job)))
+        if row.subject in PEER_SUBJECTS:
+            job = {"do": "profile", "peer": row.subject, "problem": asdict(report.problem)}
+        else:
+            job = job_of(default_point(row.subject, report.problem), device, do="profile")
+        rows.append(profiled(row, ask({**job, "way": row.way})))
         if progress:
             progress(len(rows), len(report.rows))
     return replace(report, rows=tuple(rows))
@@ -178,7 +186,7 @@ def profile_launches(
 def profiled(row: LaunchRow, answer: Mapping[str, Any]) -> LaunchRow:
     """A row with what a profile says of it, or with the reason why there is none."""
     if "kernels" not in answer:
-        return replace(row, reason="out of memory" if answer.get("out_of_memory") else answer["lost"])
+        return replace(row, reason=reason_in(answer))
     kernels = [KernelRun.from_dict(kernel) for kernel in answer["kernels"]]
     try:
         whole = pass_of(kernels, answer["passes"])

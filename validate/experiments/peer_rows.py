@@ -8,9 +8,9 @@ from ...simulator import units
 from ...simulator.display.render import Column, table, times
 from ...simulator.problems.problem import Problem
 from ..measure.results_file import Row
-from ..measurement import Lost, Measurement, Outcome
+from ..measure.session import Ask
+from ..measurement import Lost, Measurement, Outcome, reason_in
 from ..points.point import Point
-from .bench_process import Ask
 from .peers import PEERS, why_not
 
 SCHEMA = "tilesight.peers/1"
@@ -22,7 +22,9 @@ class PeerRow:
     """A peer at a problem.
 
     Args:
-        peer: name, or `tilesight`; problem; l2: `cold` or `warm`.
+        peer: name, or `tilesight`.
+        problem: what it computes.
+        l2: `cold` or `warm`.
         outcome: the measurement, or why there is none.
         family: of the kernels that ran; empty where none did. For our own: the schedule.
     """
@@ -56,7 +58,8 @@ def measure_peers(
     """Measure peers at the problems of points, each problem and L2 state once.
 
     Args:
-        device: as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench_process`).
+        device: as in jobs: `name`, and `set`.
+        ask: has a process on a GPU answer a job (see `session.Ask`).
         progress: called with (done, total).
 
     Raises:
@@ -145,6 +148,6 @@ def _table(ran: Sequence[PeerRow], width: int, color: bool) -> str:
 
 
 def _outcome(key: str, answer: Mapping[str, Any]) -> Outcome:
-    if answer.get("out_of_memory"):
-        return Lost(key=key, reason="out of memory")
-    return Lost(key=key, reason=answer["lost"]) if "lost" in answer else Measurement.from_dict(answer["measurement"])
+    if "lost" in answer or answer.get("out_of_memory"):
+        return Lost(key=key, reason=reason_in(answer))
+    return Measurement.from_dict(answer["measurement"])

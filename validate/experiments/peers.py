@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.problems.problem import Problem
+from ..measure.worker import Unavailable
 
 if TYPE_CHECKING:
     import torch
@@ -31,10 +32,6 @@ BACKENDS = {
     "sdpa-cudnn": "CUDNN_ATTENTION",
     "sdpa-math": "MATH",
 }
-
-
-class Unavailable(Exception):
-    """A peer that cannot do a problem here; the text is the reason, in one line."""
 
 
 def why_not(peer: str, problem: Problem) -> str | None:
@@ -70,7 +67,8 @@ def runner(
     """A function that enqueues one forward pass of a peer and returns O (B, H, M, D).
 
     Args:
-        q: (B, H, M, D); k, v: (B, G, N, D); on a GPU.
+        q: (B, H, M, D).
+        k, v: (B, G, N, D); on a GPU.
 
     Raises:
         Unavailable: the peer refuses the problem; this is tried once.

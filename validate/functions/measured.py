@@ -1,33 +1,33 @@
 """What a GPU did with the launches of a user's function: a frozen value, its results file, and how it is obtained."""
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...kernels.capture.file import CannotCapture, UserCodeFailed
-from ...kernels.compile.cache import triton_cache
 from ...simulator.device.device import Device
-from ...simulator.jobs.processes import Answerer, Died
-from ..counters.ncu import Ncu, NcuFailed, copy_bytes, copy_doubt, count, find_ncu
-from ..counters.ncu_output import UnreadableCounters
-from ..counters.table import fields_of
+from ...simulator.jobs.processes import Died
+from ..counters.ncu import Ncu, NcuFailed, copy_bytes, copy_doubt, find_ncu
+from ..measure.session import GpuSession, count_jobs
 from ..measurement import MEASURED, LaunchMeasurement, Machine, Timing
 
 SCHEMA = "tilesight.validate.function/1"
-WORKER = f"{__package__}.worker"
 START_S, LAUNCH_S = 240.0, 20.0
-"""Time that the GPU's process gets beside the function itself: to start and compile, and for each launch [s]."""
+"""Time that the worker gets apart from the function itself: to start and compile, and for each launch [s]."""
 NCU_PASSES = 10
 """Times that ncu may run the whole program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredLaunch:
-    """One launch, made by itself. Args: launch: as it ran, with what was counted; timing: of replays."""
+    """One launch, made by itself.
+
+    Args:
+        launch: as it ran, with what was counted.
+        timing: of replays.
+    """
 
     launch: LaunchMeasurement
     timing: Timing
@@ -38,8 +38,12 @@ class MeasuredFunction:
     """All launches that were measured.
 
     Args:
-        target: `file.py:function`; machine; device: that was predicted; l2: `cold` or `warm`.
-        counters: `measured`, or why there are none; launches: in the order of their calls.
+        target: `file.py:function`.
+        machine: where it was measured.
+        device: that was predicted.
+        l2: `cold` or `warm`.
+        counters: `measured`, or why there are none.
+        launches: in the order of their calls.
     """
 
     target: str
@@ -86,43 +90,43 @@ def read_measured(path: Path) -> MeasuredFunction:
 
 
 def job_of(target: str, names: Sequence[str], numbers: Sequence[int], l2: str) -> dict[str, Any]:
-    """What the GPU's process needs to know. Args: as in `worker`."""
+    """What the worker needs to know. Args: as in `run_function`."""
     file, _, function = target.rpartition(":")
-    return {"file": file, "function": function, "l2": l2, "names": list(names), "numbers": list(numbers)}
+    names, numbers = list(names), list(numbers)
+    return {"do": "function", "file": file, "function": function, "l2": l2, "names": names, "numbers": numbers}
 
 
 def measure_function(
-    target: str,
-    job: Mapping[str, Any],
-    *,
-    gpu: str,
-    device: Device,
-    name: str,
-    counted: bool,
-    time_limit_s: float,
+    target: str, job: Mapping[str, Any], *, gpu: str, device: Device, name: str, counted: bool, time_limit_s: float
 ) -> MeasuredFunction:
     """Measure the launches of a job on one GPU.
 
     Args:
-        job: as `job_of` makes it; gpu: its number; device, name: that was predicted; counted: whether ncu is asked;
+        target: `file.py:function`.
+        job: as `job_of` makes it.
+        gpu: its number.
+        device: that was predicted.
+        name: of that device.
+        counted: whether ncu is asked.
         time_limit_s: what the function itself may take [s].
 
     Raises:
-        CannotCapture: it launches something else there; UserCodeFailed: it raised, or the process died.
+        CannotCapture: it launches something else there.
+        UserCodeFailed: it raised, or the process died.
     """
     timeout_s = time_limit_s + START_S + LAUNCH_S * len(job["numbers"])
-    process = Answerer(WORKER, "GPU's process", ("--gpu", gpu), triton_cache())
+    session = GpuSession(gpu)
     try:
-        machine = Machine.from_dict(process.ask({"machine": True}, START_S))
-        answer = process.ask(job, timeout_s)
+        machine = session.machine(START_S)
+        answer = session.ask(job, timeout_s)
     except Died as death:
         raise UserCodeFailed(f"{target}: {death}") from None
     finally:
-        process.stop()
+        session.close()
     if "unusable" in answer:
         raise CannotCapture(answer["unusable"])
-    if "raised" in answer:
-        raise UserCodeFailed(answer["raised"])
+    if reason := answer.get("raised", answer.get("lost")):
+        raise UserCodeFailed(reason)
     launches = tuple(_launch(launch) for launch in answer["launches"])
     counters, version = "not asked for (--no-counters)", ""
     if counted:
@@ -148,12 +152,8 @@ def _counted(
     ncu: Ncu, launches: tuple[MeasuredLaunch, ...], job: Mapping[str, Any], gpu: str, timeout_s: float
 ) -> tuple[MeasuredLaunch, ...]:
     """The launches with their counters. Raises: NcuFailed: there are none, or of other launches."""
-    with TemporaryDirectory(prefix="tilesight-count-") as folder:
-        file = Path(folder) / "job.json"
-        file.write_text(json.dumps(dict(job)), "utf-8")
-        program = [sys.executable, "-P", "-m", WORKER, "--gpu", gpu, "--count", str(file)]
-        # Each launch is measured by itself, so on a cold L2 it can also be repeated by itself.
-        kernels = count(ncu, program, timeout_s=timeout_s, repeated="launch" if job["l2"] == "cold" else "program")
+    # Each launch is measured by itself, so on a cold L2 it can also be repeated by itself.
+    kernels, values = count_jobs(ncu, gpu, [job], timeout_s, "launch" if job["l2"] == "cold" else "program")
     copies = len(kernels) - len(launches)
     if copies < 0:
         raise NcuFailed(f"{len(launches)} launches ran under ncu, {len(kernels)} were counted")
@@ -162,10 +162,6 @@ def _counted(
             raise NcuFailed(
                 f"kernel {launch.launch.name}: ncu counted a grid of {counted.grid}, not {launch.launch.grid}"
             )
-    try:
-        values = [fields_of(counted, ncu.metrics) for counted in kernels]
-    except UnreadableCounters as error:
-        raise NcuFailed(str(error)) from None
     if why := copy_doubt(values[:copies], job["copy_bytes"]):
         raise NcuFailed(why)
     return tuple(

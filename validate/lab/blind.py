@@ -35,9 +35,9 @@ from tilesight.simulator.resolve import resolve
 from tilesight.simulator.simulate import predict
 from tilesight.validate.compare.campaign import measure_points
 from tilesight.validate.compare.compare import Comparison, compare, rankings
-from tilesight.validate.measure.gpus import chosen_gpus, open_bench, visible_gpus
-from tilesight.validate.measure.lanes import CHUNK
+from tilesight.validate.measure.gpus import chosen_gpus, open_sessions, visible_gpus
 from tilesight.validate.measure.results_file import Header, Row, appending
+from tilesight.validate.measure.session import CHUNK
 from tilesight.validate.points.point import Point
 from tilesight.validate.points.sets import full_points
 from tilesight.validate.timing.timing import OVERHEAD
@@ -186,13 +186,13 @@ def main() -> None:
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         first = pool.submit(predicted, points[0], named.name, 10 * given.limit)
         gpus = chosen_gpus(given.gpus, visible_gpus())
-        bench = open_bench(gpus, named.device, named.job, not given.no_counters)
-        for lane in bench.lanes:
-            stack.callback(lane.close)
+        sessions, machine = open_sessions(gpus, named.device, named.job, not given.no_counters)
+        for session in sessions:
+            stack.callback(session.close)
         first.result()  # compiles the engine's loops, which the others then find on the disk
         futures = [first] + [pool.submit(predicted, point, named.name, given.limit) for point in points[1:]]
         known, keep = stack.enter_context(
-            appending(given.folder / "rows.jsonl", Header(machine=bench.machine, device=named.name))
+            appending(given.folder / "rows.jsonl", Header(machine=machine, device=named.name))
         )
         until_s = begin + given.stop_after
         for batch in batches(points, futures, given.folder / "predicted.jsonl", given.size * len(gpus), until_s):
@@ -200,7 +200,7 @@ def main() -> None:
                 print(f"stopped after {len(comparisons)} of {len(points)} points")
                 break
             compiler = known_resources({point: taken for point, (taken, _) in batch.items()}, list(batch))
-            rows = measure_points(list(batch), named.device, bench.lanes, compiler, known=known, keep=keep)
+            rows = measure_points(list(batch), named.device, sessions, compiler, known=known, keep=keep)
             comparisons += held_against(rows, batch, given.folder / "compared.jsonl")
             print(f"{time.monotonic() - begin:.0f} s: {len(comparisons)} of {len(points)} points", flush=True)
         for process in active_children():

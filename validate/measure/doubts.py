@@ -54,15 +54,19 @@ def doubts(
     """All that a worker finds against a point that it measured, the gravest first; counters are judged later.
 
     Args:
-        launches: what was asked for, with compiled resources where they are known; problem: what they solve;
-            ran: what ran, in order.
+        launches: what was asked for, with compiled resources where they are known.
+        problem: what they solve.
+        device: that it ran on.
+        ran: what ran, in order.
+        facts: what the worker saw.
+        timing: of the point.
     """
     objections = work_doubts(facts) + launch_doubts(launches, ran)
     return tuple(objections + rate_doubts(launches, problem, device, timing) + clock_doubts(ran, device, timing))
 
 
 def work_doubts(facts: Facts) -> list[str]:
-    """Outputs that nobody wrote, that are old, or wrong; work where nobody looked."""
+    """Outputs that were not written, that are old, or wrong; work on a stream that was not timed."""
     objections = []
     if facts.untouched_fraction > 0:
         objections.append(
@@ -97,7 +101,7 @@ def launch_doubts(launches: Sequence[Launch], ran: Sequence[LaunchMeasurement]) 
                 ("spilled bytes per thread", wanted.spilled_bytes_per_thread, measured.spilled_bytes_per_thread),
                 ("shared bytes per CTA", wanted.smem_bytes_per_cta, measured.smem_bytes_per_cta),
             ]
-        objections += [_differs(launch.name, what, asked, got) for what, asked, got in pairs if asked != got]
+        objections += _differences(launch.name, pairs)
     return objections
 
 
@@ -107,7 +111,9 @@ def counted_doubts(
     """Launches that ncu saw and that are not those that Triton reports.
 
     Args:
-        ran: what Triton says it launched; kernels: the names of those functions; counted: what ncu saw; all in order.
+        ran: what Triton says it launched.
+        kernels: the names of those functions.
+        counted: what ncu saw; all in order.
     """
     if len(counted) != len(ran):
         return [f"{_launches(ran)} ran, ncu counted {len(counted)}: {', '.join(launch.kernel for launch in counted)}"]
@@ -121,7 +127,7 @@ def counted_doubts(
         if "launch__registers_per_thread" in seen.metrics:
             counted_registers = round(seen.metrics["launch__registers_per_thread"][0])
             pairs.append(("counted registers", measured.registers_per_thread, counted_registers))
-        objections += [_differs(measured.name, what, asked, got) for what, asked, got in pairs if asked != got]
+        objections += _differences(measured.name, pairs)
     return objections
 
 
@@ -218,5 +224,6 @@ def _launches(some: Sequence[object]) -> str:
     return f"{len(some)} launch" + ("" if len(some) == 1 else "es")
 
 
-def _differs(name: str, what: str, asked: object, got: object) -> str:
-    return f"{name}: {what} {got}, not {asked}"
+def _differences(name: str, pairs: Sequence[tuple[str, object, object]]) -> list[str]:
+    """What of (what, asked, got) of a launch is not as asked."""
+    return [f"{name}: {what} {got}, not {asked}" for what, asked, got in pairs if asked != got]

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ...simulator.device.device import Device
 from ..counters.ncu import NcuFailed, doubt, find_ncu
 from ..measurement import Machine
-from .lanes import Counting, Lane, counting_by
+from .session import Counting, PointSession, count_points
 
 
 def visible_gpus() -> list[str]:
@@ -21,7 +22,7 @@ def visible_gpus() -> list[str]:
 
 
 def chosen_gpus(text: str, visible: list[str]) -> list[str]:
-    """The GPUs that `--gpus` means: `all`, or the first so many.
+    """The GPUs that `--gpus` means: `all`, or the first N.
 
     Raises:
         ValueError: neither `all` nor a number from 1 to as many as there are.
@@ -33,23 +34,22 @@ def chosen_gpus(text: str, visible: list[str]) -> list[str]:
     return visible[: int(text)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """What measures. Args: lanes: one per GPU; machine: they are all like the first."""
-
-    lanes: list[Lane]
-    machine: Machine
-
-
-def open_bench(gpus: list[str], device: Device, named_device: Mapping[str, Any], counted: bool) -> Bench:
+def open_sessions(
+    gpus: list[str], device: Device, named_device: Mapping[str, Any], counted: bool
+) -> tuple[list[PointSession], Machine]:
     """Start what measures on these GPUs.
 
     Args:
-        device: that launches are built for; named_device: the same as jobs name it.
-        counted: whether hardware counters are wanted; where there are none, the lanes know why.
+        gpus: their numbers.
+        device: that launches are built for.
+        named_device: the same as jobs name it.
+        counted: whether hardware counters are wanted; where there are none, the sessions know why.
+
+    Returns:
+        One session per GPU, and what the first is like, as all are.
 
     Raises:
-        kernels.processes.Died: no worker can start; the text is the reason.
+        Died: no worker can start; the text is the reason.
     """
     version, counting = "", "not asked for (--no-counters)"
     by: dict[str, Counting] = {}
@@ -61,7 +61,6 @@ def open_bench(gpus: list[str], device: Device, named_device: Mapping[str, Any],
             counting = str(error)
         else:
             version, counting = ncu.version, why or ""
-            by = {} if why else {gpu: counting_by(ncu, gpu) for gpu in gpus}
-    lanes = [Lane(gpu, device, named_device, by.get(gpu) or counting) for gpu in gpus]
-    machine = Machine.from_dict(lanes[0].ask({"machine": True}))
-    return Bench(lanes=lanes, machine=replace(machine, ncu=version))
+            by = {} if why else {gpu: partial(count_points, ncu, gpu) for gpu in gpus}
+    sessions = [PointSession(gpu, device, named_device, by.get(gpu) or counting) for gpu in gpus]
+    return sessions, replace(sessions[0].machine(), ncu=version)

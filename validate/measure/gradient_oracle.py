@@ -24,12 +24,18 @@ def gradient_error(problem: AttentionBackwardProblem, tensors: Mapping[str, torc
     """Largest error of dQ, dK and dV in units of what is allowed; above 1 is wrong.
 
     Args:
-        tensors: by name of the programs' tensors, as (slabs, rows, columns); stored: as of `plain`.
+        tensors: by name of the programs' tensors, as (slabs, rows, columns).
+        stored: as of `plain`.
     """
-    count = problem.batch * problem.kv_heads
-    wanted = max(2, min(count, CHECKED_SCORES // (problem.head_group * problem.seqlen_q * problem.seqlen_k)))
-    numbers = [0] if count == 1 else [round(number * (count - 1) / (wanted - 1)) for number in range(wanted)]
-    return max(_group_error(problem, tensors, kv_slab, stored) for kv_slab in dict.fromkeys(numbers))
+    most = CHECKED_SCORES // (problem.head_group * problem.seqlen_q * problem.seqlen_k)
+    chosen = spread(problem.batch * problem.kv_heads, most)
+    return max(_group_error(problem, tensors, kv_slab, stored) for kv_slab in chosen)
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Numbers below a count: all, or at most `most` evenly spread ones; the first and the last always."""
+    wanted = max(2, min(count, most))
+    return [0] if count == 1 else list(dict.fromkeys(round(i * (count - 1) / (wanted - 1)) for i in range(wanted)))
 
 
 def _group_error(

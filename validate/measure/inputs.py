@@ -31,7 +31,8 @@ def filled(
     """Memory by name.
 
     Args:
-        tensors: of the launches' programs; generator: of random numbers, on that place.
+        tensors: of the launches' programs.
+        generator: of random numbers, on that place.
         forward: whether what a backward pass is given of the forward is computed, or random.
     """
     memory = {tensor.name: _filled(tensor, problem, place, generator) for tensor in tensors}

@@ -23,7 +23,7 @@ from ...simulator.problems.latent_attention import LatentAttentionProblem
 from ...simulator.problems.problem import Problem
 from ...simulator.problems.softmax import SoftmaxProblem
 from ...simulator.schedules.registry import find_schedule
-from .gradient_oracle import gradient_error
+from .gradient_oracle import gradient_error, spread
 
 PART_SCORES = 1 << 26
 """Scores of a part: half a gigabyte in fp64, of which the reference holds a few."""
@@ -40,7 +40,8 @@ def oracle_error(schedule: str, problem: Problem, launch: Launch, tensors: Mappi
     """Largest error of the outputs of a pipeline in units of what is allowed; above 1 is wrong.
 
     Args:
-        launch: the last of the pipeline; tensors: by name of the program's tensors, as (slabs, rows, columns).
+        launch: the last of the pipeline.
+        tensors: by name of the program's tensors, as (slabs, rows, columns).
     """
     problem = find_schedule(schedule).problem.of(problem)
     if isinstance(problem, SoftmaxProblem):
@@ -48,7 +49,7 @@ def oracle_error(schedule: str, problem: Problem, launch: Launch, tensors: Mappi
     if isinstance(problem, AttentionBackwardProblem):
         return gradient_error(problem, tensors, stored=roundings_of(schedule).scores > 0)
     if not isinstance(problem, AttentionProblem):
-        raise ValueError(f"problem = {problem.KIND}: nobody has written down what is right")
+        raise ValueError(f"problem = {problem.KIND}: there is no reference of what is right")
     lse = None
     if "LSE" in tensors:
         lse = tensors["LSE"][..., 0]
@@ -58,12 +59,7 @@ def oracle_error(schedule: str, problem: Problem, launch: Launch, tensors: Mappi
     if roundings.output_each_key_tile:
         tiles = cdiv(problem.seqlen_k, int(launch.constants["block_n"]))
         roundings = replace(roundings, outputs=roundings.outputs + tiles)
-    keep = tensors["DROP_MASK"][..., : problem.seqlen_k] if problem.dropout else None
-    q, o, sinks = tensors["Q"], tensors["O"], tensors["SINKS"].flatten() if problem.sinks else None
-    return max(
-        _part_error(roundings, problem, q, cached(problem, tensors, part), o, lse, keep, sinks, part)
-        for part in parts(problem)
-    )
+    return max(_part_error(roundings, problem, tensors, lse, part) for part in parts(problem))
 
 
 def cached(
@@ -96,17 +92,16 @@ def parts(
     """All rows of all heads in parts, or evenly spread ones where there are too many; the first and the last always.
 
     Args:
-        part_scores: in the place of `PART_SCORES`; checked: scores at most, of all parts.
+        part_scores: in the place of `PART_SCORES`.
+        checked: scores at most, of all parts.
     """
     rows = max(1, min(problem.seqlen_q, (part_scores or PART_SCORES) // problem.seqlen_k))
     if isinstance(problem, AttentionProblem) and problem.mask:
         rows = problem.seqlen_q  # whole heads: rows of other masks see no prefix
     a_head = cdiv(problem.seqlen_q, rows)
     count = problem.batch * problem.heads * a_head
-    wanted = max(2, min(count, MOST_PARTS, checked // (rows * problem.seqlen_k)))
-    numbers = [0] if count == 1 else [round(number * (count - 1) / (wanted - 1)) for number in range(wanted)]
     chosen = []
-    for number in dict.fromkeys(numbers):
+    for number in spread(count, min(MOST_PARTS, checked // (rows * problem.seqlen_k))):
         slab, place = divmod(number, a_head)
         batch, head = divmod(slab, problem.heads)
         chosen.append((batch, head, place * rows, min(problem.seqlen_q, (place + 1) * rows)))
@@ -116,17 +111,14 @@ def parts(
 def _part_error(
     roundings: Roundings,
     problem: AttentionProblem,
-    q: torch.Tensor,
-    kv: tuple[torch.Tensor, torch.Tensor],
-    o: torch.Tensor,
+    tensors: Mapping[str, torch.Tensor],
     lse: torch.Tensor | None,
-    keep: torch.Tensor | None,
-    sinks: torch.Tensor | None,
     part: Part,
 ) -> float:
-    """Error of one part. Args: kv: of `cached`; sinks: (H,); the other tensors as (slabs, rows, ...)."""
+    """Error of one part. Args: tensors: as `oracle_error`'s; lse: (slabs, rows)."""
     batch, head, first, last = part
     slab, length = batch * problem.heads + head, problem.key_lengths[batch]
+    o, k_and_v = tensors["O"], cached(problem, tensors, part)
     aligned = problem.causal and not problem.mask
     keys = min(length, last + length - problem.seqlen_q) if aligned else length
 
@@ -141,15 +133,15 @@ def _part_error(
     options: dict[str, Any] = {"causal": problem.causal, "window": problem.window, "tf32": problem.dtype == "fp32"}
     options |= {"score_roundings": roundings.scores, "output_roundings": roundings.outputs}
     options |= {"mask": problem.mask, "softcap": problem.softcap}
-    if sinks is not None:
-        options["sinks"] = sinks[head : head + 1]
-    if keep is not None:
-        options |= {"keep": rows(keep)[..., :keys], "dropout": problem.dropout}
+    if problem.sinks:
+        options["sinks"] = tensors["SINKS"].flatten()[head : head + 1]
+    if problem.dropout:
+        options |= {"keep": rows(tensors["DROP_MASK"])[..., :keys], "dropout": problem.dropout}
     verdicts = judge_attention(
         rows(o),
         None if lse is None else rows(lse),
-        rows(q),
-        *(x[:keys][None, None] for x in kv),
+        rows(tensors["Q"]),
+        *(x[:keys][None, None] for x in k_and_v),
         **options,
     )
     return max(verdict.error for verdict in verdicts)

@@ -16,6 +16,7 @@ from ...simulator.problems.problem import Problem
 from .inputs import filled
 
 SEED = 20_26
+CUDA = torch.device("cuda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Pipeline:
 
 
 def prepare(
-    launches: Sequence[Launch], problem: Problem, place: torch.device, *, forward: bool = True
+    launches: Sequence[Launch], problem: Problem, place: torch.device = CUDA, *, forward: bool = True
 ) -> tuple[Pipeline, int]:
     """Allocate the inputs and outputs of a pipeline, run it once, and then hold all its scratch.
 

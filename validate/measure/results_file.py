@@ -115,7 +115,7 @@ def _content(path: Path) -> bytes:
 
 @contextmanager
 def appending(path: Path, header: Header) -> Iterator[tuple[list[Row], Callable[[Row], None]]]:
-    """Open a results file to continue it; nobody else can, until it is closed.
+    """Open a results file to continue it, locked until it is closed.
 
     Args:
         header: of this run; written where the file is new.

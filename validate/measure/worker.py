@@ -1,36 +1,44 @@
-"""One process that measures: jobs in, measurements out, and it may die of one without harm.
+"""The process on a GPU: jobs in, answers out, and it may die of one without harm.
 
     python -m tilesight.validate.measure.worker --gpu 0       answers jobs on stdin, a line of JSON each
-    ... --gpu 0 --count FILE                                  runs the jobs of a file once each, to be run under ncu
+    ... --gpu 0 --count FILE                                  runs the jobs of a file once each, under ncu
 
-`lanes` starts and feeds it. A job names a point, the device that its launches are built for,
-and the resources that the compiler promised.
+`session` starts and feeds it. A job's `do` says what is asked for (`ANSWERS`).
+An answer holds it; or `lost`, with the reason (and `out_of_memory`, where that is the reason),
+after which the process must end unless it says that it is `healthy`.
 """
 
 import argparse
 import json
 import os
+import re
 import subprocess
-import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from datetime import date
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...simulator.device.device import Device, load_device
-from ...simulator.device.what_if import override
 from ...simulator.jobs.processes import serve
-from ...simulator.launch.program import Launch, Resources
-from ..measurement import Lost, Machine, Measurement
-from ..points.point import Point
-from .driver import driver_version
+from ..measurement import Machine
 
 if TYPE_CHECKING:
     from ..timing.track import Track
 
-NO_COUNTERS = "not counted yet"
+ANSWERS = {
+    "machine": ".measure.worker:describe",
+    "memory": ".measure.worker:memory",
+    "point": ".measure.run_point:measure",
+    "time": ".measure.run_point:time_point",
+    "fits": ".measure.run_point:fits",
+    "profile": ".experiments.run_peer:profile",
+    "peer": ".experiments.run_peer:measure_peer",
+    "function": ".functions.run_function:measure",
+}
+"""What a job asks for -> the function that answers it, imported when first asked: all need torch."""
+COUNTED = {"point": ".measure.run_point:run_under_ncu", "function": ".functions.run_function:run_under_ncu"}
+"""What a job is of -> the function that runs it between the profiler's marks."""
 PHRASES = (
     ("out of memory", "out of memory"),
     ("illegal memory access", "illegal address"),
@@ -41,92 +49,35 @@ PHRASES = (
 """Words of an error -> kind of failure."""
 
 
-def job_of(point: Point, device: Mapping[str, Any], resources: tuple[Resources, ...]) -> dict[str, Any]:
-    """What a worker needs to know. Args: device: `name`, and `set` (a list of `key=value`)."""
-    promised = [taken.to_dict() for taken in resources]
-    return {"key": point.key, "point": point.to_dict(), "device": dict(device), "resources": promised}
+class Unavailable(Exception):
+    """A job that cannot be done here, which harms no other; the text is the reason, in one line."""
 
 
-def read_job(job: Mapping[str, Any]) -> tuple[Point, Device, tuple[Launch, ...]]:
-    """Point, device and launches of a job; the launches have the resources that the compiler promised."""
-    point = Point.from_dict(job["point"])
-    device = override(load_device(job["device"]["name"]), job["device"]["set"])
-    launches = point.launches(device)
-    if job["resources"]:
-        promised = [Resources(**taken) for taken in job["resources"]]
-        launches = tuple(replace(launch, resources=taken) for launch, taken in zip(launches, promised, strict=True))
-    return point, device, launches
-
-
-def measure(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a point and say all that can be said without counters.
-
-    Returns:
-        `measurement`, and `kernels`: the names of the functions that ran, in order.
-    """
+def answer(job: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to a job; or that it is lost, and why, in one line."""
     import torch
 
-    from ..timing.timing import time_run
-    from .doubts import Facts, doubts
-    from .oracle import oracle_error
-    from .output_checks import is_stale, poison, ran, untouched_fraction, watch_streams
-    from .pipeline import prepare
-
-    begin = time.monotonic()
-    point, device, launches = read_job(job)
-    track, tare = track_and_tare()
-    pipeline, peak_bytes = prepare(launches, point.problem, torch.device("cuda"))
-    poison(pipeline.outputs)
-    kernels = pipeline.run()
-    untouched = untouched_fraction(pipeline.outputs)
-    error = oracle_error(point.schedule, point.problem, launches[-1], pipeline.tensors)
-    stale = is_stale(pipeline.run, pipeline.outputs, pipeline.last_input)
-    waited_s, lingered_s = watch_streams(pipeline.run)
-    facts = Facts(
-        untouched_fraction=untouched, stale=stale, waited_s=waited_s, lingered_s=lingered_s, oracle_error=error
-    )
-    timing = time_run(
-        track, pipeline.run, l2="cold" if point.l2 == "cold" else "warm", launches=len(launches), tare=tare
-    )
-    seen = tuple(ran(launch.name, launch.grid, kernel) for launch, kernel in zip(launches, kernels, strict=True))
-    measurement = Measurement(
-        key=point.key,
-        timing=timing,
-        launches=seen,
-        peak_memory_bytes=peak_bytes,
-        oracle_error=error,
-        doubts=doubts(launches, point.problem, device, ran=seen, facts=facts, timing=timing),
-        counters=NO_COUNTERS,
-        spent_s=time.monotonic() - begin,
-    )
-    return {"measurement": measurement.to_dict(), "kernels": [kernel.metadata.name for kernel in kernels]}
+    try:
+        return _named(ANSWERS[job["do"]])(job)
+    except torch.OutOfMemoryError as error:
+        return {"lost": reason_of(error), "out_of_memory": True, "healthy": True}
+    except Unavailable as error:
+        return {"lost": str(error), "healthy": True}
+    except Exception as error:
+        return {"lost": reason_of(error)}
+    finally:
+        forget()
 
 
-def run_under_ncu(job: Mapping[str, Any]) -> None:
-    """Run a point between the profiler's marks, with L2 as the point asks, after it ran once to be compiled."""
-    import torch
-
-    from ..timing.timing import WARM_UP_S
-    from .pipeline import prepare
-
-    point, _, launches = read_job(job)
-    track, _ = track_and_tare()
-    # Bytes and cycles do not depend on values, and under ncu every launch of a forward pass takes long.
-    pipeline, _ = prepare(launches, point.problem, torch.device("cuda"), forward=False)
-    begin = time.monotonic()
-    while time.monotonic() - begin < WARM_UP_S:  # an idle clock would make memory look fast in cycles
-        pipeline.run()
-        torch.cuda.synchronize()
-    if point.l2 == "cold":
-        track.flush()
-    torch.cuda.synchronize()
-    torch.cuda.cudart().cudaProfilerStart()
-    pipeline.run()
-    torch.cuda.synchronize()
-    torch.cuda.cudart().cudaProfilerStop()
+def _named(name: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """The function of a name in a table."""
+    module, _, function = name.partition(":")
+    package = __package__.rpartition(".")[0]
+    answers: Callable[[Mapping[str, Any]], dict[str, Any]] = getattr(import_module(module, package), function)
+    return answers
 
 
-def machine() -> Machine:
+def describe(job: Mapping[str, Any]) -> dict[str, Any]:
     """The GPU of this process, and what drives it; `ncu` is left to the one who asks."""
     import torch
     import triton
@@ -142,19 +93,17 @@ def machine() -> Machine:
         ncu="",
         date=date.today().isoformat(),
         commit=_said(["git", "-C", str(folder), "log", "-1", "--format=%h", "--", "../../kernels"]),
-    )
+    ).to_dict()
 
 
-def answer(job: Mapping[str, Any]) -> dict[str, Any]:
-    """The measurement of a job; or that it is lost, and why, in one line. After that the process is to be ended."""
-    if "machine" in job:
-        return machine().to_dict()
-    try:
-        return measure(job)
-    except Exception as error:
-        return Lost(key=job["key"], reason=reason_of(error)).to_dict()
-    finally:
-        forget()
+def memory(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Device memory that this process can take, with its context made and nothing held [B]."""
+    import torch
+
+    torch.zeros(1, device="cuda")
+    forget()
+    free_bytes, total_bytes = torch.cuda.mem_get_info()
+    return {"free_bytes": free_bytes, "total_bytes": total_bytes, "gpu": torch.cuda.get_device_name()}
 
 
 def reason_of(error: Exception) -> str:
@@ -176,7 +125,7 @@ def track_and_tare() -> tuple["Track", float]:
     from ..timing.track import Track
 
     track = Track("cuda")
-    # cuBLAS keeps a workspace for good. Now it gets a segment of its own; in the middle of a job it may share that of
+    # cuBLAS keeps a workspace for good. Now it gets its own segment; in the middle of a job it may share that of
     # the job's tensors, and leaves a part of it to later jobs, which then hold less than they would by themselves.
     ones = torch.ones((1, 1), device="cuda")
     torch.mm(ones, ones)
@@ -197,6 +146,16 @@ def forget() -> None:
             return
 
 
+def driver_version() -> str:
+    """Version of the kernel driver, e.g. `580.159.04`; empty where unknown."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    match = re.search(r"\b(\d{3}\.\d+(?:\.\d+)?)\b", text)
+    return match[1] if match else ""
+
+
 def _said(command: list[str]) -> str:
     try:
         finished = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
@@ -214,7 +173,7 @@ def main() -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = options.gpu  # before torch is imported
     if options.count:
         for job in json.loads(options.count.read_text("utf-8")):
-            run_under_ncu(job)
+            _named(COUNTED[job["do"]])(job)
             forget()
     else:
         serve(answer)

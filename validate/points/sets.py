@@ -84,7 +84,7 @@ def full_points(
 
 
 def _add(taken: dict[Point, None], schedule: str, size: int, device: Device, generator: random.Random, l2: str) -> bool:
-    """Draw a shape and so many configurations of it that fit; whether that could be done."""
+    """Draw a shape and a number of configurations of it that fit; whether that could be done."""
     shapes = find_schedule(schedule).coverage.shapes
     problem = _problem(schedule, device, generator, GROUP_S[shapes] if size > 1 else 0.0)
     if problem is None:

@@ -13,8 +13,9 @@ from ...simulator.problems.attention import MAX_SEQLEN
 from ...simulator.report.page import Made, page
 from ...simulator.report.series import axis_text
 from ...simulator.report.series import color as color_of
-from ..experiments.checkpoint import OUT_OF_MEMORY
-from ..experiments.checkpoint_values import SPEEDUP_LENGTHS, Beside, Checkpoint, Grown
+from ..compare.quantities import Compared
+from ..experiments.checkpoint_values import SPEEDUP_LENGTHS, Checkpoint, Grown
+from ..measurement import OUT_OF_MEMORY
 
 NO_VALUE = "-"
 UNMEASURED = "Predictions only; on a machine with a GPU, torch and triton the same command also measures"
@@ -30,7 +31,7 @@ def checkpoint_text(checkpoint: Checkpoint, width: int = 120, color: bool = Fals
     bound = ", and what it is bound by," if any(cell.causes for cell in checkpoint.tiled_cells) else ""
     lines += ["", f"Speedup of the tiled kernel{bound} over batch and length"]
     lines += [_map_table(checkpoint, width, color)]
-    fitting = [cell for cell in _all(checkpoint) if cell.reason != OUT_OF_MEMORY]
+    fitting = [cell for cell in checkpoint.cells.values() if cell.reason != OUT_OF_MEMORY]
     unpredicted = _reason_lines((cell, cell.unpredicted) for cell in fitting)
     lost = _reason_lines((cell, cell.reason) for cell in fitting)
     lines += [f"Not predicted: {line}" for line in unpredicted]
@@ -51,7 +52,7 @@ def checkpoint_png(checkpoint: Checkpoint) -> bytes:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(13, 5.8), layout="constrained")
         figure.suptitle(_title(checkpoint), x=0.01, ha="left", fontsize=13)
-        panels: list[tuple[Any, str, str, Callable[[Grown], Beside], Callable[[float], str]]] = []
+        panels: list[tuple[Any, str, str, Callable[[Grown], Compared], Callable[[float], str]]] = []
         left, right = figure.subplots(1, 2)
         panels.append((left, "Time", "time", lambda cell: cell.time_s, units.duration))
         panels.append(
@@ -102,7 +103,7 @@ def _names(checkpoint: Checkpoint) -> dict[str, str]:
     return {standard: f"standard attention ({standard})", tiled: f"tiled attention ({tiled})"}
 
 
-def _draw(ax: Any, points: Sequence[Grown], name: str, value: Callable[[Grown], Beside]) -> None:
+def _draw(ax: Any, points: Sequence[Grown], name: str, value: Callable[[Grown], Compared]) -> None:
     """A line through what is predicted, and a dot where something was measured."""
     color = color_of(points[0].schedule.split(" + ")[0])
     line = [(cell.seqlen, value(cell).predicted) for cell in points if value(cell).predicted is not None]
@@ -146,7 +147,7 @@ def _length(length: float) -> str:
     return f"N = {length:,.0f}" + (" (the longest allowed)" if length >= MAX_SEQLEN else "")
 
 
-def _both(checkpoint: Checkpoint, value: Beside, text: Callable[[float], str]) -> str:
+def _both(checkpoint: Checkpoint, value: Compared, text: Callable[[float], str]) -> str:
     if not checkpoint.measured:
         return _cell(value.predicted, text)
     texts = [NO_VALUE if figure is None else text(figure) for figure in (value.predicted, value.measured)]
@@ -177,7 +178,9 @@ def _lengths_table(checkpoint: Checkpoint, width: int, color: bool) -> str:
     return table(columns, width, color)
 
 
-def _pair(checkpoint: Checkpoint, title: str, figures: Sequence[Beside], text: Callable[[float], str]) -> list[Column]:
+def _pair(
+    checkpoint: Checkpoint, title: str, figures: Sequence[Compared], text: Callable[[float], str]
+) -> list[Column]:
     predicted = [_cell(figure.predicted, text) for figure in figures]
     measured = [_cell(figure.measured, text) for figure in figures]
     return _beside(checkpoint, title, predicted, measured)
@@ -213,10 +216,6 @@ def _gain(speedup: float | None, causes: Mapping[str, float]) -> str:
 
 def _cell(value: float | None, text: Callable[[float], str]) -> str:
     return NO_VALUE if value is None else text(value)
-
-
-def _all(checkpoint: Checkpoint) -> tuple[Grown, ...]:
-    return (*checkpoint.lengths, *checkpoint.cells)
 
 
 def _reason_lines(reasons: Iterable[tuple[Grown, str]]) -> list[str]:

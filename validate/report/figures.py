@@ -14,8 +14,8 @@ from ...simulator.device.device import Device
 from ...simulator.report.draw import EDGE, GRID, INK, PAPER, Tips, legend_below, log_axis, panel, tip_text
 from ...simulator.report.figures import draw_roofs
 from ...simulator.report.series import LEVELS, color
-from ..compare.compare import Comparison
-from .text import NAMES, error_text, short_config, short_problem, value_text
+from ..compare.compare import QUANTITIES, Comparison
+from .text import both_text, error_text, short_config, short_problem
 
 SCATTERED = ("time_s", "cycles", "hbm_read_bytes", "hbm_write_bytes", "smem_fill_bytes", "fabric_bytes")
 WORST = 3
@@ -68,8 +68,8 @@ def story(comparison: Comparison) -> str:
     for name in SCATTERED:
         if name in comparison.pairs:
             pair = comparison.pairs[name]
-            both = f"{value_text(name, pair.predicted)} / {value_text(name, pair.measured)}"
-            shown[NAMES[name]] = f"{both} ({error_text(pair.relative_error)})"
+            both = both_text(name, pair)
+            shown[QUANTITIES[name].title] = f"{both} ({error_text(pair.relative_error)})"
     return tip_text(f"{comparison.point.schedule} {comparison.point.problem.text}", shown)
 
 
@@ -80,7 +80,11 @@ def one_line(comparison: Comparison) -> str:
 
 def _scatter(name: str, compared: Sequence[Comparison]) -> str:
     """Predicted over measured against measured, of one quantity, and the names of the worst."""
-    some = [comparison for comparison in compared if name in comparison.errors() and min(_ends(comparison, name)) > 0]
+    some = [
+        comparison
+        for comparison in compared
+        if name in comparison.errors() and min(comparison.pairs[name].predicted, comparison.pairs[name].measured) > 0
+    ]
     if not some:
         return ""
     worst = sorted(some, key=lambda comparison: -abs(log10(_ratio(comparison, name))))[:WORST]
@@ -92,7 +96,7 @@ def _scatter(name: str, compared: Sequence[Comparison]) -> str:
 
 
 def _draw_scatter(ax: Any, name: str, some: Sequence[Comparison], worst: Sequence[Comparison], tips: Tips) -> None:
-    ax.set_title(NAMES[name])
+    ax.set_title(QUANTITIES[name].title)
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.axhspan(1 - BAND, 1 + BAND, color=GRID, lw=0)
@@ -118,21 +122,16 @@ def _draw_scatter(ax: Any, name: str, some: Sequence[Comparison], worst: Sequenc
     ax.yaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_minor_formatter(NullFormatter())
     ax.set_yticks(ratios, [f"{ratio:g}" for ratio in ratios])
-    log_axis(ax.xaxis, lambda value: value_text(name, value))
+    log_axis(ax.xaxis, QUANTITIES[name].text)
     ax.grid(which="major")
     ax.set_xlabel("measured")
     ax.set_ylabel("predicted / measured")
     legend_below(ax)
 
 
-def _ends(comparison: Comparison, name: str) -> tuple[float, float]:
-    pair = comparison.pairs[name]
-    return pair.predicted, pair.measured
-
-
 def _ratio(comparison: Comparison, name: str) -> float:
-    predicted, measured = _ends(comparison, name)
-    return predicted / measured
+    pair = comparison.pairs[name]
+    return pair.predicted / pair.measured
 
 
 def _levels(compared: Sequence[Comparison]) -> str:

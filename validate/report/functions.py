@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from ...simulator import units
 from ...simulator.display.render import Column, table, wrapped
-from ..functions.compare import Compared, ComparedFunction, ComparedLaunch
+from ..functions.compare import ComparedFunction, ComparedLaunch, Judged
 from ..measurement import MEASURED
 
 SCHEMA = "tilesight.validate.function.compared/1"
@@ -38,9 +37,15 @@ def _columns(launch: ComparedLaunch) -> list[Column]:
     values = launch.values
     return [
         Column(title="", cells=[value.quantity.title for value in values], left=True),
-        Column(title="predicted", cells=[_text(value, value.predicted) for value in values]),
-        Column(title="measured", cells=[_text(value, value.measured) for value in values]),
-        Column(title="error", cells=["" if value.error is None else f"{value.error:+.1%}" for value in values]),
+        Column(title="predicted", cells=[value.quantity.text(value.predicted) for value in values]),
+        Column(
+            title="measured",
+            cells=["-" if value.measured is None else value.quantity.text(value.measured) for value in values],
+        ),
+        Column(
+            title="error",
+            cells=["" if value.finite_error is None else f"{value.finite_error:+.1%}" for value in values],
+        ),
         Column(
             title="allowed",
             cells=[f"{value.quantity.limit:.1%}" if value.quantity.limit else "equal" for value in values],
@@ -49,12 +54,8 @@ def _columns(launch: ComparedLaunch) -> list[Column]:
     ]
 
 
-def _text(compared: Compared, value: float | None) -> str:
-    if value is None:
-        return "-"
-    if compared.quantity.kind == "time":
-        return units.duration(value)
-    return units.traffic(value) if compared.quantity.kind == "bytes" else f"{value:,.0f}"
+def _measured(value: Judged) -> str:
+    return "-" if value.measured is None else value.quantity.text(value.measured)
 
 
 def function_dict(compared: ComparedFunction) -> dict[str, Any]:

@@ -10,9 +10,8 @@ from ...simulator.report.page import Made, cell, items, page, table
 from ..compare.campaign import Validation
 from ..compare.compare import QUANTITIES, Comparison, Statistic
 from ..compare.verdict import GRADE_TEXTS, Grade, Verdict
-from ..measurement import Measurement
 from .figures import figures
-from .text import NAMES, error_text, limit_text, machine_text, remarks, short_config, size_text, value_text
+from .text import error_text, limit_text, machine_text, remarks, short_config, size_text
 
 CLASSES: dict[Grade, str] = {"aim": "good", "missed": "missed"}
 """Grade of a verdict -> its class in the style sheet, where it has one."""
@@ -21,18 +20,17 @@ CLASSES: dict[Grade, str] = {"aim": "good", "missed": "missed"}
 def validate_html(validation: Validation, made: Made) -> str:
     """The page. Args: made: what its foot tells. Returns: the text of an HTML file."""
     machine, half = validation.header.machine, validation.half()
-    left_out = [comparison for comparison in validation.comparisons if comparison.objections]
     sections = [
         f"<h1>Predicted beside measured: {escape(machine.gpu)}</h1>",
         f'<p class="muted">{escape(machine_text(machine))}; predicted for {escape(validation.header.device)}. '
-        f"{plural(len(validation.comparisons), 'point')}, {len(left_out)} left out of the statistics.</p>",
+        f"{plural(len(validation.comparisons), 'point')}, {len(validation.left_out)} left out of the statistics.</p>",
         items(remarks(validation)),
         "<h2>Accuracy</h2>",
         _verdicts(half.verdicts),
         _statistics(list(half.statistics.values())),
         *(figures(validation.trusted, validation.device) if validation.trusted else []),
         _points(validation.trusted),
-        _left_out(left_out),
+        _left_out(validation.left_out),
     ]
     facts = [
         ("measured on", machine_text(machine)),
@@ -71,7 +69,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> str:
 def _statistics(statistics: Sequence[Statistic]) -> str:
     rows = [
         [
-            cell(NAMES[statistic.quantity], kind="left"),
+            cell(QUANTITIES[statistic.quantity].title, kind="left"),
             cell(str(statistic.points)),
             *(cell(size_text(size), size) for size in (statistic.median, statistic.mean, statistic.p95)),
             cell(error_text(statistic.bias), statistic.bias),
@@ -89,7 +87,7 @@ def _points(compared: Sequence[Comparison]) -> str:
         return ""
     shown = [name for name in QUANTITIES if any(name in comparison.pairs for comparison in compared)]
     heads = ["schedule", "problem", "configuration", "L2", "half"]
-    heads += [text for name in shown for text in (f"{NAMES[name]}, predicted", "measured", "off by")]
+    heads += [text for name in shown for text in (f"{QUANTITIES[name].title}, predicted", "measured", "off by")]
     heads.append("noise")
     rows = [_row(comparison, shown) for comparison in compared]
     return (
@@ -112,11 +110,10 @@ def _row(comparison: Comparison, shown: Sequence[str]) -> list[str]:
         if pair is None:
             cells += [cell("")] * 3
             continue
-        cells += [cell(value_text(name, value), value) for value in (pair.predicted, pair.measured)]
+        cells += [cell(QUANTITIES[name].text(value), value) for value in (pair.predicted, pair.measured)]
         error = comparison.errors().get(name)
         cells.append(cell(error_text(error), None if error is None else abs(error)))
-    timing = comparison.outcome.timing if isinstance(comparison.outcome, Measurement) else None
-    return [*cells, cell(timing.noise if timing else "", kind="left")]
+    return [*cells, cell(comparison.noise, kind="left")]
 
 
 def _left_out(comparisons: Sequence[Comparison]) -> str:

@@ -37,8 +37,8 @@ def _table(rows: list[LaunchRow], width: int, color: bool) -> str:
     return table(
         [
             Column(title="implementation", cells=[row.subject for row in rows], left=True),
-            *both("launches", lambda split: str(split.one_pass.count)),
-            *both("in kernels", lambda split: units.duration(split.one_pass.busy_s), rank=1),
+            *both("launches", lambda split: str(split.count)),
+            *both("in kernels", lambda split: units.duration(split.busy_s), rank=1),
             *both("gaps", lambda split: units.duration(split.gap_s)),
             *both("fused", lambda split: percent(split.fused_fraction)),
             *both("dominant kernel", _dominating, left=True),
@@ -50,6 +50,6 @@ def _table(rows: list[LaunchRow], width: int, color: bool) -> str:
 
 
 def _dominating(split: Split) -> str:
-    name, share = split.one_pass.dominating
+    name, share = split.dominating
     short = short_name(name)
     return f"{short if len(short) <= LONGEST_NAME else short[: LONGEST_NAME - 3] + '...'} {percent(share)}"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from ...simulator.display.render import plural
 from ..compare.campaign import Half, Validation
-from ..compare.compare import LEAST_BYTES, QUANTITIES, Comparison, Pair, Ranking, counts, statistics
+from ..compare.compare import LEAST_BYTES, QUANTITIES, Comparison, Ranking, counts, statistics
+from ..compare.quantities import Pair
 from ..compare.verdict import GRADE_TEXTS
-from ..measurement import Measurement
-from .text import NAMES, error_text, limit_text, machine_text, remarks, size_text, value_text
+from .text import error_text, limit_text, machine_text, remarks, size_text
 
 HALF_TEXTS = {
     "test": "Points on which no constant was fitted.",
@@ -19,14 +19,14 @@ HALF_TEXTS = {
 def page_text(validation: Validation, data: Path | None) -> str:
     """The page. Args: data: results file that it comes from, named on the page."""
     machine = validation.header.machine
-    left_out = [comparison for comparison in validation.comparisons if comparison.objections]
+    left_out = validation.left_out
     lines = [
         f"# Validated on {machine.gpu}",
         "",
         f"{machine_text(machine)}, {machine.sm_count} SMs; predicted for `{validation.header.device}`.",
         f"{plural(len(validation.comparisons), 'point')}, {len(left_out)} left out of the statistics and listed below.",
         "An error is (predicted - measured) / measured; the worst case is in bold.",
-        f"Traffic below {value_text('hbm_read_bytes', LEAST_BYTES)} on both sides is noise and not counted.",
+        f"Traffic below {QUANTITIES['hbm_read_bytes'].text(LEAST_BYTES)} on both sides is noise and not counted.",
     ]
     if data:
         lines.append(f"This page is generated: `tilesight validate --read {data.name} --page ...` writes it anew.")
@@ -54,11 +54,10 @@ def _half(half: Half) -> list[str]:
     lines += ["", "| relative error of | points | median | mean | 95th percentile | bias | worst | worst at |"]
     lines.append("|---|---|---|---|---|---|---|---|")
     for statistic in half.statistics.values():
-        sizes = " | ".join(size_text(size) for size in (statistic.median, statistic.mean, statistic.p95))
-        worst = f"**{error_text(statistic.worst_error)}** | `{statistic.worst_key}`"
-        lines.append(
-            f"| {NAMES[statistic.quantity]} | {statistic.points} | {sizes} | {error_text(statistic.bias)} | {worst} |"
-        )
+        cells = [QUANTITIES[statistic.quantity].title, str(statistic.points)]
+        cells += [size_text(size) for size in (statistic.median, statistic.mean, statistic.p95)]
+        cells += [error_text(statistic.bias), f"**{error_text(statistic.worst_error)}**", f"`{statistic.worst_key}`"]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines + _rankings(half.rankings)
 
 
@@ -92,7 +91,9 @@ def _launches(compared: Sequence[Comparison]) -> list[str]:
         statistic = statistics(named, quantity)
         assert statistic
         sizes = f"{size_text(statistic.median)} | {size_text(statistic.mean)} | **{error_text(statistic.worst_error)}**"
-        lines.append(f"| `{launch}` | {NAMES[quantity]} | {statistic.points} | {sizes} | `{statistic.worst_key}` |")
+        lines.append(
+            f"| `{launch}` | {QUANTITIES[quantity].title} | {statistic.points} | {sizes} | `{statistic.worst_key}` |"
+        )
     return lines
 
 
@@ -103,13 +104,12 @@ def _points(compared: Sequence[Comparison]) -> list[str]:
     worst = {
         name: max((abs(comparison.errors().get(name, 0.0)) for comparison in compared), default=0.0) for name in shown
     }
-    heads = ["point", "half", *(NAMES[name] for name in shown), "noise"]
+    heads = ["point", "half", *(QUANTITIES[name].title for name in shown), "noise"]
     lines = ["Measured value, and error of the prediction.", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for comparison in compared:
         cells = [_point_cell(name, comparison.pairs.get(name), comparison, worst[name]) for name in shown]
-        timing = comparison.outcome.timing if isinstance(comparison.outcome, Measurement) else None
-        noise, point = timing.noise if timing else "", comparison.point
-        lines.append(f"| `{point.key}` | {point.half} | {' | '.join(cells)} | {noise} |")
+        point = comparison.point
+        lines.append(f"| `{point.key}` | {point.half} | {' | '.join(cells)} | {comparison.noise} |")
     return lines
 
 
@@ -118,6 +118,6 @@ def _point_cell(name: str, pair: Pair | None, comparison: Comparison, worst: flo
         return ""
     error = comparison.errors().get(name)
     if error is None:
-        return value_text(name, pair.measured)
+        return QUANTITIES[name].text(pair.measured)
     text = error_text(error)
-    return f"{value_text(name, pair.measured)}, {f'**{text}**' if error and abs(error) == worst else text}"
+    return f"{QUANTITIES[name].text(pair.measured)}, {f'**{text}**' if error and abs(error) == worst else text}"

@@ -3,38 +3,13 @@
 from collections.abc import Sequence
 from math import inf
 
-from ...simulator import units
 from ...simulator.display.render import Column, percent, table, wrapped
 from ...simulator.schedules.registry import all_options
 from ..compare.campaign import Validation
 from ..compare.compare import QUANTITIES, Comparison, Statistic
+from ..compare.quantities import Pair
 from ..compare.verdict import GRADE_TEXTS, Verdict
 from ..measurement import Machine, Measurement
-
-NAMES = {
-    "smem_fill_bytes": "bytes into the SMs",
-    "l2_read_bytes": "bytes read from L2",
-    "l2_write_bytes": "bytes written to L2",
-    "fabric_bytes": "bytes between L2 partitions",
-    "hbm_read_bytes": "bytes read from HBM",
-    "hbm_write_bytes": "bytes written to HBM",
-    "cycles": "cycles",
-    "time_s": "time",
-    "clock_hz": "SM clock",
-    "peak_memory_bytes": "peak memory",
-}
-"""Quantity -> its name in tables."""
-
-
-def value_text(quantity: str, value: float) -> str:
-    """A value with its unit."""
-    if quantity == "time_s":
-        return units.duration(value)
-    if quantity == "clock_hz":
-        return units.clock(value)
-    if quantity == "cycles":
-        return units.count(value)
-    return units.capacity(value) if quantity == "peak_memory_bytes" else units.traffic(value)
 
 
 def error_text(error: float | None) -> str:
@@ -46,6 +21,12 @@ def error_text(error: float | None) -> str:
     digits = 0 if abs(error) >= 0.995 else 1 if abs(error) >= 0.00995 else 2
     text = f"{100 * error:+.{digits}f} %"
     return "0 %" if error == 0 else text
+
+
+def both_text(quantity: str, pair: Pair) -> str:
+    """A value predicted and measured, with its unit."""
+    text = QUANTITIES[quantity].text
+    return f"{text(pair.predicted)} / {text(pair.measured)}"
 
 
 def machine_text(machine: Machine) -> str:
@@ -62,7 +43,7 @@ def validate_text(validation: Validation, width: int, color: bool = False) -> st
     if validation.trusted:
         lines += ["p: predicted, m: measured, error: (p - m) / m; fp16, no mask and m-fast unless shown", ""]
         lines += [points_table(validation.trusted, width, color), ""]
-    left_out = [comparison for comparison in validation.comparisons if comparison.objections]
+    left_out = validation.left_out
     half = validation.half()
     if half.statistics:
         lines += [statistics_table(list(half.statistics.values()), width, color), ""]
@@ -101,7 +82,7 @@ def points_table(compared: Sequence[Comparison], width: int, color: bool = False
         cells = []
         for comparison in compared:
             pair = comparison.pairs.get(name)
-            cells.append(f"{value_text(name, pair.predicted)} / {value_text(name, pair.measured)}" if pair else "")
+            cells.append(both_text(name, pair) if pair else "")
         return cells
 
     columns = [
@@ -111,7 +92,7 @@ def points_table(compared: Sequence[Comparison], width: int, color: bool = False
         Column(title="L2", cells=[comparison.point.l2 for comparison in compared], left=True, rank=6),
         Column(title="time p / m", cells=both("time_s")),
         Column(title="error", cells=errors("time_s")),
-        Column(title="noise", cells=[_noise(comparison) for comparison in compared], left=True, rank=4),
+        Column(title="noise", cells=[comparison.noise for comparison in compared], left=True, rank=4),
         Column(title="clock error", cells=errors("clock_hz"), rank=5),
     ]
     if any("hbm_read_bytes" in comparison.pairs for comparison in compared):
@@ -143,23 +124,18 @@ def short_config(comparison: Comparison) -> str:
     return " ".join(words)
 
 
-def _noise(comparison: Comparison) -> str:
-    timing = comparison.outcome.timing if isinstance(comparison.outcome, Measurement) else None
-    return timing.noise if timing else ""
-
-
 def statistics_table(statistics: Sequence[Statistic], width: int, color: bool = False) -> str:
     """One row a quantity: sizes of its relative errors over the points."""
-    ordered = sorted(statistics, key=lambda statistic: QUANTITIES.index(statistic.quantity))
+    titles = [QUANTITIES[statistic.quantity].title for statistic in statistics]
     columns = [
-        Column(title="relative error of", cells=[NAMES[statistic.quantity] for statistic in ordered], left=True),
-        Column(title="points", cells=[str(statistic.points) for statistic in ordered]),
-        Column(title="median", cells=[size_text(statistic.median) for statistic in ordered]),
-        Column(title="mean", cells=[size_text(statistic.mean) for statistic in ordered]),
-        Column(title="95th percentile", cells=[size_text(statistic.p95) for statistic in ordered]),
-        Column(title="bias", cells=[error_text(statistic.bias) for statistic in ordered]),
-        Column(title="worst", cells=[error_text(statistic.worst_error) for statistic in ordered]),
-        Column(title="worst at", cells=[statistic.worst_key for statistic in ordered], left=True, rank=1),
+        Column(title="relative error of", cells=titles, left=True),
+        Column(title="points", cells=[str(statistic.points) for statistic in statistics]),
+        Column(title="median", cells=[size_text(statistic.median) for statistic in statistics]),
+        Column(title="mean", cells=[size_text(statistic.mean) for statistic in statistics]),
+        Column(title="95th percentile", cells=[size_text(statistic.p95) for statistic in statistics]),
+        Column(title="bias", cells=[error_text(statistic.bias) for statistic in statistics]),
+        Column(title="worst", cells=[error_text(statistic.worst_error) for statistic in statistics]),
+        Column(title="worst at", cells=[statistic.worst_key for statistic in statistics], left=True, rank=1),
     ]
     return table(columns, width, color)
 

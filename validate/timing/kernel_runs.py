@@ -5,13 +5,14 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from statistics import median
 from typing import Any
 
 from ...simulator.limits import WARP_THREADS
+from ..measurement import Plain
 
 KERNEL = "kernel"
 FAMILIES = (
@@ -26,12 +27,15 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelRun:
+class KernelRun(Plain):
     """One kernel as the profiler saw it.
 
     Args:
-        name: as compiled, template arguments included; start_s, time_s: when and how long it ran [s].
-        grid, block: CTAs, and threads of a CTA, along x, y, z.
+        name: as compiled, template arguments included.
+        start_s: when it began [s].
+        time_s: how long it ran [s].
+        grid: CTAs along x, y, z.
+        block: threads of a CTA along x, y, z.
         registers_per_thread, smem_bytes_per_cta: as the profiler reports them.
         stream: number of its stream.
     """
@@ -50,22 +54,14 @@ class KernelRun:
         """Warps of a CTA."""
         return -(-prod(self.block) // WARP_THREADS)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The kernel's object in JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, entry: Mapping[str, Any]) -> "KernelRun":
-        """The kernel of a JSON object. Raises: KeyError, TypeError: a field is missing or unknown."""
-        return cls(**{**entry, "grid": tuple(entry["grid"]), "block": tuple(entry["block"])})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """One pass through a pipeline, in the median over all that were profiled.
+    """One pass through a pipeline, predicted, or profiled: the median over several.
 
     Args:
-        kernels: (name, time) in order [s]; gap_s: idle time between them, from each end to the next start [s].
+        kernels: (name, time) in order [s].
+        gap_s: idle time between them, from each end to the next start [s].
     """
 
     kernels: tuple[tuple[str, float], ...]

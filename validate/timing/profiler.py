@@ -1,12 +1,15 @@
 """Runs things under `torch.profiler`, in a stream or as a CUDA graph; needs torch and a GPU."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+
+from .timing import WARM_UP_S
 
 WARM_UPS = 3
 """Runs before a graph is captured or a profile taken: compilers and libraries set themselves up in the first."""
@@ -27,6 +30,26 @@ def trace_of(run: Callable[[], object], passes: int) -> dict[str, Any]:
         profiler.export_chrome_trace(str(file))
         trace: dict[str, Any] = json.loads(file.read_text())
     return trace
+
+
+def between_marks(run: Callable[[], object], prepare: Callable[[], object] | None = None) -> None:
+    """Run something between the marks of `ncu`, once the clock has left idle, where memory looks fast in cycles.
+
+    Args:
+        run: enqueues launches.
+        prepare: called right before the marks.
+    """
+    begin = time.monotonic()
+    while time.monotonic() - begin < WARM_UP_S:
+        run()
+        torch.cuda.synchronize()
+    if prepare:
+        prepare()
+    torch.cuda.synchronize()
+    torch.cuda.cudart().cudaProfilerStart()
+    run()
+    torch.cuda.synchronize()
+    torch.cuda.cudart().cudaProfilerStop()
 
 
 def captured(run: Callable[[], object]) -> Callable[[], None]:

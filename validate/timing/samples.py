@@ -1,6 +1,6 @@
 """From single times to a median with its confidence interval, a verdict on noise, and when samples are enough.
 
-Times go in, numbers come out; where the times are from is nobody's business here.
+Plain numbers; nothing here runs a kernel.
 """
 
 import time
@@ -87,8 +87,9 @@ def sample_until_narrow(
     """Take batches of samples, each as large as all before it, until the median is known well enough.
 
     Args:
-        batch: takes so many samples [s]; it may return fewer, but not none.
-        most: samples at most; cap_s: time after which no further batch begins [s].
+        batch: takes a number of samples [s]; it may return fewer, but not none.
+        most: samples at most.
+        cap_s: time after which no further batch begins [s].
 
     Returns:
         At least `LEAST_SAMPLES`, whatever they take.

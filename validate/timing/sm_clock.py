@@ -18,7 +18,13 @@ SHORTEST_SPAN_NS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one CTA saw. Args: sm: number of its SM; cycles: of that SM's counter; time_ns: of the GPU's timer [ns]."""
+    """What one CTA saw.
+
+    Args:
+        sm: number of its SM.
+        cycles: of that SM's counter.
+        time_ns: of the GPU's timer [ns].
+    """
 
     sm: int
     cycles: int

@@ -54,7 +54,14 @@ class Track(Protocol):
     """Where runs are timed."""
 
     def lap(self, run: Callable[[], object], *, samples: int, repeats: int, cold: bool) -> Lap:
-        """Time a run. Args: repeats: runs of a sample, back to back; cold: whether L2 is flushed before each sample."""
+        """Time a run.
+
+        Args:
+            run: enqueues all launches once.
+            samples: how many.
+            repeats: runs of a sample, back to back.
+            cold: whether L2 is flushed before each sample.
+        """
 
     def nothing(self) -> None:
         """Launch a kernel that does nothing."""
@@ -89,7 +96,8 @@ def time_run(
     Args:
         run: enqueues all launches once, and waits for nothing.
         l2: `cold`: L2 is flushed before every sample; `warm`: runs follow each other.
-        launches: kernel launches of a run, roughly; tare: what `tare_s` said [s].
+        launches: kernel launches of a run, roughly.
+        tare: what `tare_s` said [s].
     """
     cold = l2 == "cold"
     begin = now()

@@ -22,13 +22,13 @@ from .sm_clock import Read, window
 from .timing import Lap
 
 FLUSH_L2_SIZES = 4
-"""The flush writes so many times the L2. Reading would not do: of lines that were read 20 times, 99 % outlive a read
-of four times the L2 on an H200, and none a write (docs/calibrate.md)."""
+"""Bytes that the flush writes, as a multiple of the L2. Reading would not do: of lines that were read 20 times, 99 %
+outlive a read of four times the L2 on an H200, and none a write (docs/calibrate.md)."""
 FASTEST_HZ = 2e9
 """Cycles of the gate per second: it lasts longer than asked for where the clock is lower, never less by much."""
 SHORTEST_GATE_S, LONGEST_GATE_S = 5e-4, 2.0
 GATE_MARGIN = 2.0
-"""The next gate is so many times as long as the host last took."""
+"""Length of the next gate, as a multiple of the time that the host last took."""
 TRIES = 5
 CTAS_PER_SM = 4
 """CTAs of the clock's kernel: enough that every SM gets some."""

@@ -16,6 +16,10 @@ QUEUED = 1024
 """Matmuls of an SM that have been issued and are not done: far more than its warps may have."""
 LSU_RING = 64
 """Memory instructions of a sub-core whose times are kept: a power of two above any queue in front of L1."""
+FETCH_SETS = 16
+"""Of an instruction cache: with these, a loop of two lines more than a sub-core's holds misses 34. One warp of an H200
+issues 0.86 instructions a cycle in a loop of 32 KB, as if it missed 30, 0.42 in 40 KB
+(validate/lab/instruction_fetch.cu)."""
 
 # Columns of `State.log`, and its marks that are no region of the code.
 LOG_SLOT, LOG_MARK, LOG_TIME = range(3)
@@ -106,10 +110,11 @@ class State(NamedTuple):
         matmul_end: sub-core -> when its tensor core is done with the matmul that runs.
         credit: sub-core -> instructions that the matmul can put off reading for, at `credit_time`.
         line: warp -> line of the code that its next instruction lies in; -1: none yet.
-        fetched: instruction cache, line -> its number among those that came there; 0: it never did. The last cache is
+        ahead: warp -> when the line behind that is there.
+        fetched: instruction cache, line -> its number among those of its set; 0: it never did. The last cache is
             that of the SM, those before it the sub-cores'.
         fetch_time: instruction cache, line -> when it came.
-        fetch_count: instruction cache -> lines that have come.
+        fetch_count: instruction cache, set -> lines that have come.
         fetch_free: instruction cache -> when it can fetch another line.
         matmul_queue: matmul modulo `QUEUED` -> warpgroup, number of it there, instruction.
         sm: one record, see `SHARED_STATE`.
@@ -165,6 +170,7 @@ class State(NamedTuple):
     credit: np.ndarray
     credit_time: np.ndarray
     line: np.ndarray
+    ahead: np.ndarray
     fetched: np.ndarray
     fetch_time: np.ndarray
     fetch_count: np.ndarray
@@ -244,9 +250,10 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         credit=np.zeros(SUB_CORES),
         credit_time=np.zeros(SUB_CORES),
         line=whole(warps) - 1,
+        ahead=np.zeros(warps),
         fetched=whole(SUB_CORES + 1, instructions),
         fetch_time=np.zeros((SUB_CORES + 1, instructions)),
-        fetch_count=whole(SUB_CORES + 1),
+        fetch_count=whole(SUB_CORES + 1, FETCH_SETS),
         fetch_free=np.zeros(SUB_CORES + 1),
         matmul_queue=whole(QUEUED, 3),
         sm=np.zeros(1, dtype=SHARED_STATE),

@@ -7,11 +7,11 @@ Source: NVIDIA, "CUDA Binary Utilities", instruction set tables; the meaning of 
 SASS that ptxas makes of it, and is held against executed instructions that were counted on a GPU.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ..thread_values import SHAPE, WORD_MASK, Array, Results, signed
+from ..thread_values import SHAPE, WORD_MASK, Array, Results, signed, sum_of
 
 COMPARE: dict[str, Callable[[Array, Array], Array]] = {
     "LT": np.less,
@@ -29,18 +29,15 @@ def add(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
     """IADD3, VIADD: sum of up to three words and carries; the carries out count how often the sum wraps."""
     numbers = [source for source in sources if source.dtype != np.bool_]
     if "64" in modifiers:
-        return _words(_total(numbers)), ()
-    carries = [source.astype(np.int64) for source in sources if source.dtype == np.bool_]
-    total = _total(numbers + (carries if "X" in modifiers else []))
-    wraps = total >> 32
-    return (total & WORD_MASK,), (wraps >= 1, wraps >= 2)
+        return _words(sum_of(numbers)), ()
+    carries = [source.astype(np.int64) for source in sources if source.dtype == np.bool_] if "X" in modifiers else []
+    total = sum_of(numbers + carries)
+    return (total & WORD_MASK,), _wraps(total, 2)
 
 
-def _total(numbers: Sequence[Array]) -> Array:
-    total = numbers[0]
-    for number in numbers[1:]:
-        total = total + number
-    return total
+def _wraps(total: Array, times: int = 1) -> Iterator[Array]:
+    """Whether a sum wraps once, and so many times."""
+    return (total >= wraps << 32 for wraps in range(1, times + 1))
 
 
 def multiply_add(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
@@ -49,35 +46,38 @@ def multiply_add(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Result
     unsigned = "U32" in modifiers
     if "WIDE" in modifiers or "HI" in modifiers:
         product = _bits(a if unsigned else signed(a)) * _bits(b if unsigned else signed(b))
-        total = product + _bits(c)
-        carried = total < product
+        plain = total = product + _bits(c)
         if "X" in modifiers:
-            carry = _bits(sources[3].astype(np.int64))
-            carried = carried | (total + carry < total)
-            total = total + carry
-        low, high = (total & np.uint64(WORD_MASK)).astype(np.int64), (total >> np.uint64(32)).astype(np.int64)
-        return ((high,) if "HI" in modifiers else (low, high)), (carried,)
-    total = signed(a) * signed(b) + c
-    if "X" in modifiers and len(sources) > 3:
-        total = total + sources[3]
-    return (total & WORD_MASK,), ()
+            total = plain + _bits(sources[3].astype(np.int64))
+        high = (total >> np.uint64(32)).view(np.int64)
+        words = (high,) if "HI" in modifiers else ((total & np.uint64(WORD_MASK)).view(np.int64), high)
+        return words, _carried(product, plain, total)
+    # What is above 32 bits, the signs of the factors included, does not count.
+    carries = sources[3:4] if "X" in modifiers else []
+    return (sum_of([a * b, c, *carries]) & WORD_MASK,), ()
+
+
+def _carried(product: Array, plain: Array, total: Array) -> Iterator[Array]:
+    """Whether a sum of 64 bits wraps. Args: product, plain, total: before the last source, and before its carry."""
+    yield (plain < product) | (total < plain)
 
 
 def _bits(value: Array) -> Array:
-    return value.astype(np.int64).view(np.uint64)
+    return value.astype(np.int64, copy=False).view(np.uint64)
 
 
 def shifted_add(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
     """LEA: (a << shift) + b; with HI the upper word of the pair (c, a), shifted, + b."""
-    carry: Array | int = 0
+    carries = []
     if "X" in modifiers:
         *sources, carried = sources
-        carry = carried.astype(np.int64)
+        carries = [carried.astype(np.int64)]
     if "HI" not in modifiers:
         a, b, shift = sources[:3]
         # Minus zero carries, however far it is shifted.
-        total = np.where(a > WORD_MASK, a, a << (shift & 31) & WORD_MASK) + b + carry
-        return (total & WORD_MASK,), (total > WORD_MASK,)
+        moved = a << (shift & 31) & WORD_MASK
+        total = sum_of([np.where(a > WORD_MASK, a, moved) if (a > WORD_MASK).any() else moved, b, *carries])
+        return (total & WORD_MASK,), _wraps(total)
     if "SX32" in modifiers:
         a, b, shift = sources[:3]
         c = signed(a) >> 31
@@ -86,8 +86,8 @@ def shifted_add(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results
     pair = (c & WORD_MASK) << 32 | a
     shift = shift & 31
     upper = (pair << shift) >> 32 & WORD_MASK
-    total = upper + b + carry
-    return (total & WORD_MASK,), (total > WORD_MASK,)
+    total = sum_of([upper, b, *carries])
+    return (total & WORD_MASK,), _wraps(total)
 
 
 def shift(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
@@ -96,14 +96,15 @@ def shift(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
     wide = "U64" in modifiers or "S64" in modifiers
     most = 64 if wide else 32
     amount = amount & (most - 1) if "W" in modifiers else np.minimum(amount, most)
-    pair = high << 32 | low
+    within, none_left = np.minimum(amount, 63), (amount >= 64).any()
     if modifiers[0] == "L":
         # Bits that leave a 32-bit shift's low word enter the high one.
-        moved = np.where(amount >= 64, 0, pair << np.minimum(amount, 63))
+        moved = (high << 32 | low) << within
     elif "S32" in modifiers or "S64" in modifiers:
-        moved = (signed(high) << 32 | low) >> np.minimum(amount, 63)
+        moved, none_left = (signed(high) << 32 | low) >> within, False
     else:
-        moved = np.where(amount >= 64, 0, (_bits(pair) >> _bits(np.minimum(amount, 63))).view(np.int64))
+        moved = (_bits(high << 32 | low) >> _bits(within)).view(np.int64)
+    moved = np.where(amount >= 64, 0, moved) if none_left else moved
     return ((moved >> 32 if "HI" in modifiers else moved) & WORD_MASK,), ()
 
 
@@ -111,13 +112,13 @@ def logic(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
     """LOP3: any function of three bits, by its truth table."""
     a, b, c, table = sources[:4]
     result = looked_up(int(table.flat[0]), a, b, c, WORD_MASK)
-    return (result,), (result != 0,)
+    return (result,), map(np.not_equal, [result], [0])
 
 
 def predicate_logic(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
     """PLOP3: two functions of three predicates."""
     a, b, c = (source.astype(np.int64) for source in sources[:3])
-    return (), tuple(looked_up(int(table.flat[0]), a, b, c, 1) != 0 for table in sources[3:5])
+    return (), (looked_up(int(table.flat[0]), a, b, c, 1) != 0 for table in sources[3:5])
 
 
 def looked_up(table: int, a: Array, b: Array, c: Array, mask: int) -> Array:
@@ -155,11 +156,8 @@ def compare(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
             holds = COMPARE[STRICT[relation]](a, b) | ((a == b) & lower)
         else:
             holds = holds & lower if relation == "EQ" else holds | lower
-    if "OR" in modifiers:
-        return (), (holds | joined, ~holds | joined)
-    if "XOR" in modifiers:
-        return (), (holds ^ joined, ~holds ^ joined)
-    return (), (holds & joined, ~holds & joined)
+    join = np.bitwise_or if "OR" in modifiers else np.bitwise_xor if "XOR" in modifiers else np.bitwise_and
+    return (), (join(outcome(), joined) for outcome in (lambda: holds, lambda: ~holds))
 
 
 def smaller_or_larger(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:

@@ -8,7 +8,7 @@ from .stack import Stack
 
 MOST_THREADS = 1 << 17
 """Threads of all iterations of a leap: their state stays in the caches of the host's processor."""
-FIRST_LEAP, GROWTH, FEWEST = 8, 4, 3
+FIRST_LEAP, GROWTH, FEWEST = 32, 4, 3
 """Iterations of the first leap of a loop; each that is right makes the next so many times as long, since a leap takes
 about as long whatever its length. Fewer than the fewest were in vain."""
 MOST_IN_VAIN = 8
@@ -21,11 +21,12 @@ class Guess:
     """A guess about a loop.
 
     Args:
-        names: registers that count at its header; ctas: whose threads there are.
+        names: registers that count at its header; ctas: whose threads there are;
+        apart: whether what the loop does may differ among CTAs whose registers are the same.
     """
 
-    def __init__(self, names: frozenset[str], ctas: int) -> None:
-        self.names, self._ctas = names, ctas
+    def __init__(self, names: frozenset[str], ctas: int, apart: bool = True) -> None:
+        self.names, self._ctas, self._apart = names, ctas, apart
         self._size, self._in_vain = FIRST_LEAP, 0
         self._past: list[Registers] = []
         self._leapt: tuple[Stack, Registers, int] | None = None
@@ -60,7 +61,12 @@ class Guess:
             return None
         courses = courses_of(self._past, self._order)
         if not isinstance(courses, str):
-            return courses, Stack(iterations, self._ctas)
+            alike = (
+                not self._apart
+                and len(mask) == 1
+                and all(known is True and len(array) == 1 for array, known in here.values())
+            )
+            return courses, Stack(iterations, 1 if alike else self._ctas)
         # What has no course now has none for some time: it is looked at first.
         self._order.remove(courses)
         self._order.insert(0, courses)

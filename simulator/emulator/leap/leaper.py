@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from ...sass.flow import Flow
-from ...sass.memory_instructions import SHARED_LOADS, SHARED_STORES
+from ...sass.memory_instructions import GLOBAL, SHARED_LOADS, SHARED_STORES
 from ..compile_blocks import Barrier, CompiledBlocks
 from ..thread_values import SHAPE, Array
 from ..threads import Threads
@@ -18,6 +18,8 @@ from .stack import Stack
 
 MOST_LOOPS = 64
 """Loops of a kernel, in order of address, that leaps are tried in."""
+OF_EACH_CTA = GLOBAL | {"S2R", "S2UR", "CS2R"}
+"""Families of instructions that may do something else in each CTA, whatever is in registers."""
 MayLeap = Callable[[Collection[int]], bool]
 """Whether instructions at some places of the code touch nothing that other iterations of them could have changed."""
 
@@ -84,7 +86,10 @@ class Leaper:
             if not shared and not waits:
                 self._loops[loop.header], self._places[loop.header] = loop.blocks, inside
         live = live_at(flow, places) if self._loops else ()
-        self._guesses = {header: Guess(live[header], ctas) for header in self._loops}
+        self._guesses = {
+            header: Guess(live[header], ctas, any(families[place] in OF_EACH_CTA for place in self._places[header]))
+            for header in self._loops
+        }
 
     def at(self, block: int, threads: Threads, mask: Array) -> Leap | None:
         """A leap from the begin of a block, which moves the threads; None where there is none to be made.

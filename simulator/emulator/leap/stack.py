@@ -33,7 +33,7 @@ class Stack:
 
     def repeated(self, array: Array) -> Array:
         """The same in all iterations. Args: array: (CTAs or 1, ...)."""
-        return array if len(array) == 1 else np.tile(array, (self.iterations, 1, 1))
+        return array if len(array) == 1 or self.ctas == 1 else np.tile(array, (self.iterations, 1, 1))
 
     def _known(self, known: Known) -> Known:
         return self.repeated(known) if np.ndim(known) == 3 and isinstance(known, np.ndarray) else known

@@ -22,6 +22,8 @@ from .descriptor import WORDS
 def descriptor_writes(flow: Flow) -> dict[int, int]:
     """Place of what takes a descriptor to global memory -> place of the load from shared memory that it comes from."""
     loads: dict[int, int] = {}
+    if not any(instruction.family == "ATOMG" for instruction in flow.instructions):
+        return loads
     for block in flow.blocks:
         loaded: dict[str, int] = {}
         for place in range(block.first, block.stop):

@@ -52,7 +52,7 @@ def by_tensor(tracer: Tracer, run: CtaRun, places: frozenset[int]) -> list[froze
     number_of, tensor_of = tracer.subject.memory.number_of, dict[int, int]()
     for access in run.accesses:
         if access.place in places and access.place not in tensor_of:
-            tensor_of[access.place] = number_of(int(access.addresses[access.active].flat[0]))
+            tensor_of[access.place] = number_of(int(access.taken[0]))
     executed = frozenset[int]().union(*set(run.blocks))
     run_places = places & {place for block in executed for place in tracer.code_slice.places[block]}
     if run_places - tensor_of.keys():

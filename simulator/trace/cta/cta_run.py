@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from ...emulator.compile_blocks import compile_blocks
 from ...emulator.leap.leaper import Leaper
 from ...emulator.leap.stack import Stack
 from ...emulator.run_blocks import Order, run_blocks
-from ...emulator.thread_values import Array
+from ...emulator.thread_values import Array, holds_for_all
 from ...emulator.threads import Step, Threads, special_registers
 from ...emulator.tma.boxes import Boxes
 from ...emulator.tma.descriptor import Descriptor
@@ -36,9 +37,9 @@ class Box(NamedTuple):
     descriptor: Descriptor
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CtaAccess:
-    """One execution of an access by the warps of a CTA.
+    """One execution of an access by the warps of a CTA. Without slots: what is asked of it several times stays.
 
     Args:
         visit: index of the execution of its block among all of the CTA; place: of the instruction in the code;
@@ -56,6 +57,16 @@ class CtaAccess:
     size_bytes: int
     anchor: int
     box: Box | None = None
+
+    @cached_property
+    def lanes(self) -> int:
+        """How many take part."""
+        return int(np.count_nonzero(self.active))
+
+    @cached_property
+    def taken(self) -> Array:
+        """Addresses of those that take part, int64 (lanes,) [B]."""
+        return self.addresses.reshape(-1) if self.lanes == self.active.size else self.addresses[self.active]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,18 +195,22 @@ class _Recorder:
         """As of `leaper.Log`; the blocks come into the order of execution afterwards."""
         for _, present in self.order[self._counted :] if iterations else ():
             self._pass(present)
-        held = [[access for access in self._held if access.position == number] for number in range(len(blocks))]
+        held: list[list[tuple[_Held, list[Array]]]] = [[] for _ in blocks]
+        for access in self._held if iterations else ():
+            apart = [stack.apart(array) for array in (access.mask, access.addresses, access.active)]
+            if access.boxes is None:
+                shape = self._subject.kernel.warps, WARP_THREADS
+                apart[1:] = [np.broadcast_to(array, (*array.shape[:2], *shape)) for array in apart[1:]]
+            held[access.position].append((access, apart))
         for iteration in range(iterations):
             for (_, present), accesses in zip(blocks, held, strict=True):
                 self._pass(present)
-                for access in accesses:
-                    self._mask, boxes = stack.of(access.mask, iteration), access.boxes
-                    self._keep(
-                        access.place,
-                        stack.of(access.addresses, iteration),
-                        stack.of(access.active, iteration),
-                        boxes.of(lambda array, number=iteration: stack.of(array, number)) if boxes else None,  # type: ignore[misc]
+                for access, apart in accesses:
+                    self._mask, addresses, active = (of_all[min(iteration, len(of_all) - 1)] for of_all in apart)
+                    boxes = access.boxes and access.boxes.of(
+                        lambda array, number=iteration: stack.of(array, number)  # type: ignore[misc]
                     )
+                    self._keep(access.place, addresses, active, boxes)
         self._position, self._held = None, []
 
     def _pass(self, present: Array) -> None:
@@ -204,7 +219,7 @@ class _Recorder:
         self._counted += 1
 
     def _keep(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
-        ctas: list[bool] = np.logical_or.reduce(self._mask, axis=(1, 2)).tolist()
+        ctas = [True] if holds_for_all(self._mask) else np.logical_or.reduce(self._mask, axis=(1, 2)).tolist()
         for number in range(len(self._ctas)):
             if not ctas[number if len(ctas) > 1 else 0]:
                 continue
@@ -241,8 +256,8 @@ class _Recorder:
         first, instruction = int(where.flat[0]), self._subject.flow.instructions[place]
         if instruction.family == COPY:
             self._copies[number].append(CtaCopy(visit, place, self._subject.memory.number_of(first)))
-        if taking.any():
-            access = CtaAccess(visit, place, where, taking.copy(), bytes_of(instruction), first)
+        access = CtaAccess(visit, place, where, taking.copy(), bytes_of(instruction), first)
+        if access.lanes:
             self._accesses[number].append(access)
 
     def run_of(self, number: int, counts: Array, reconvergences: Array) -> CtaRun:

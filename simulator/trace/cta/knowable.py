@@ -1,8 +1,8 @@
 """Instructions whose results are never known, in any thread of any CTA: they depend on data that were not given.
 
-A forward data-flow analysis, once per launch: what reads unknown registers writes unknown ones. A slice keeps such an
-instruction, which marks its registers as unknown, but not the code that computes its operands. A register that is
-taken to be knowable and is not costs time alone; so it is taken to be, where in doubt.
+A forward data-flow analysis of what slices may hold: what reads unknown registers writes unknown ones. A slice keeps
+such an instruction, which marks its registers as unknown, but not the code that computes its operands. A register that
+is taken to be knowable and is not costs time alone; so it is taken to be, where in doubt.
 
 Source: the analysis is constant propagation without the constants; Nielson, Nielson and Hankin,
 "Principles of Program Analysis" (1999), section 2.3.3.
@@ -20,8 +20,10 @@ from ...limits import POINTER_BYTES, WORD_BYTES
 from ...sass.flow import FLOWS_KEPT, Flow
 from ...sass.graph import predecessors
 from ...sass.memory_instructions import SHARED_LOADS, SHARED_STORES
+from ..control_slice import reaching
 from ..counters import counted, find_counters
-from .transfer import NOTHING, Rule, State, Transfer, TransferRules
+from .sites import find_accesses
+from .transfer import NO_RULE, NOTHING, Rule, State, Transfer, TransferRules
 
 
 def find_unknown(flow: Flow, constants: Mapping[int, int], memory: Memory) -> frozenset[int]:
@@ -40,8 +42,12 @@ def _unknown(flow: Flow, pointers: frozenset[int], to_pointers: bool) -> frozens
     if descriptor_writes(flow):
         return frozenset()  # words of a TMA descriptor are read in shared memory, known or not
     reader = TransferRules(pointers, to_pointers)
-    rules = [reader.rule_of(instruction) for instruction in flow.instructions]
-    for place in find_counters(flow):
+    wanted = {place for block in reaching(flow, find_accesses(flow).roots) for place in block}
+    rules = [
+        reader.rule_of(instruction) if place in wanted else NO_RULE
+        for place, instruction in enumerate(flow.instructions)
+    ]
+    for place in wanted & find_counters(flow):
         rules[place] = rules[place]._replace(transfer=_known(reader.set_of(counted(flow.instructions[place]))))
     states = _before_each(flow, rules, reader.all_registers)
     if any(
@@ -50,7 +56,7 @@ def _unknown(flow: Flow, pointers: frozenset[int], to_pointers: bool) -> frozens
     ):
         reader.shared = True
         rules = [
-            reader.rule_of(instruction) if instruction.family in SHARED_LOADS else rule
+            reader.rule_of(instruction) if rule.results and instruction.family in SHARED_LOADS else rule
             for instruction, rule in zip(flow.instructions, rules, strict=True)
         ]
         states = _before_each(flow, rules, reader.all_registers)

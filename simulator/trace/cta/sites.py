@@ -7,13 +7,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-import numpy as np
-
 from ...emulator.access_lanes import Touch
 from ...emulator.compute.warp_lanes import EXCHANGES
 from ...emulator.global_memory import copy_of_memory, load_of_memory
 from ...emulator.semantics import compile_instruction, havoc
-from ...emulator.thread_values import Array
+from ...emulator.thread_values import Array, known_to_all, narrowed_to
 from ...emulator.threads import Step, Threads
 from ...emulator.tma.boxes import Boxes, BoxTouch, unfollowed
 from ...emulator.tma.written import descriptor_writes, steps_of, take
@@ -113,6 +111,27 @@ def find_slice(subject: Subject) -> Slice:
 @lru_cache(maxsize=FLOWS_KEPT)
 def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: frozenset[int] | None) -> Slice:
     """The same. Args: unknown, stored: as of `Subject`; given: whether memory has values."""
+    found = find_accesses(flow)
+    code_slice = _slice(flow, unknown, given, found.roots, found.touching, stored=stored)
+    if code_slice.shared and found.copying:
+        # Words of descriptors go through shared memory, too.
+        code_slice = replace(code_slice, exchanging=frozenset(range(len(flow.blocks))))
+    return replace(code_slice, copying=found.copying, writes=found.writes)
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """Accesses to global memory in code. Args: touching, copying, writes: as in `Slice`; roots: as of `_slice`."""
+
+    touching: Mapping[int, Touch]
+    copying: Mapping[int, BoxTouch]
+    writes: Mapping[int, int]
+    roots: Mapping[int, tuple[str, ...]]
+
+
+@lru_cache(maxsize=FLOWS_KEPT)
+def find_accesses(flow: Flow) -> Accesses:
+    """All accesses to global memory; the roots are what control flow, their addresses and their guards come from."""
     copying = {
         place: BoxTouch(instruction) for place, instruction in enumerate(flow.instructions) if is_box_copy(instruction)
     }
@@ -125,11 +144,7 @@ def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: froze
     roots = jumps_of(flow) | _roots(touching, flow.instructions)
     roots |= {place: box.names for place, box in copying.items()}
     roots |= {place: (*touching[place].names, *read(flow.instructions[place])) for place in writes}
-    code_slice = _slice(flow, unknown, given, roots, touching, stored=stored)
-    if code_slice.shared and copying:
-        # Words of descriptors go through shared memory, too.
-        code_slice = replace(code_slice, exchanging=frozenset(range(len(flow.blocks))))
-    return replace(code_slice, copying=copying, writes=writes)
+    return Accesses(touching, copying, writes, roots)
 
 
 def narrow_slice(
@@ -309,12 +324,12 @@ def _access_step(subject: Subject, place: int, touch: Touch, doubts: Doubts, rec
     def step(threads: Threads, mask: Array) -> None:
         active = mask
         for guard in touch.guards:
-            holds, known = guard(threads)
-            if known is not True and not np.all(np.asarray(known) | ~mask):
+            holds = guard(threads)
+            if not known_to_all(holds[1], mask):
                 doubts.guard(place)
-            active = active & (holds | ~np.asarray(known))
+            active = narrowed_to(active, holds)
         where, known = address(threads)
-        if not np.all(np.asarray(known) | ~active):
+        if not known_to_all(known, active):
             doubts.address(place)
             if (anywhere := drawn(threads)) is not None:
                 record(place, anywhere, active, None)

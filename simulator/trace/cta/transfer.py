@@ -65,6 +65,8 @@ class Rule(NamedTuple):
 
 
 NOTHING = State()
+NO_RULE = Rule(results=0, guarded=False, transfer=lambda before: NOTHING)
+"""Of an instruction that is left out."""
 ALWAYS = Predicate(file="P", number=None)
 
 

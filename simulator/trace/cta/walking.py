@@ -18,7 +18,7 @@ from ...emulator.leap.guess import FIRST_LEAP, Guess
 from ...emulator.leap.live_registers import live_at
 from ...emulator.leap.stack import Stack
 from ...emulator.semantics import compile_instruction
-from ...emulator.thread_values import FALSE, TRUE, WORD_MASK, Array, Value, small
+from ...emulator.thread_values import FALSE, TRUE, WORD_MASK, Array, Value, holds_for_all, small
 from ...emulator.threads import Step, Threads
 from ...emulator.tma.boxes import Boxes
 from ...jobs.stopping import check_wanted
@@ -148,7 +148,7 @@ class Walk:
         if self._entering is not None:
             mask = mask | self._entering
         self._entering = None
-        return TRUE[0] if mask.all() else mask
+        return TRUE[0] if holds_for_all(mask) else mask
 
     def _visit(self, visit: LoopVisit, iteration: Iteration) -> None:
         """Execute the iterations of a visit. Args: iteration: of the loops around."""
@@ -197,7 +197,7 @@ class Walk:
             trips: iterations that each CTA makes, int64 (CTAs,); None: all;
             may_leap: whether many may be executed at a time.
         """
-        guess = Guess(self._live[header], self._ctas) if len(bodies) > 2 * FIRST_LEAP and may_leap else None
+        guess = Guess(self._live[header], self._ctas) if len(bodies) > FIRST_LEAP // 2 and may_leap else None
         runs = _runs(bodies, trips)
         number = 0
         while number < len(bodies):

@@ -30,7 +30,7 @@ def requested_bytes(classes: Iterable[PathClass], estimated: set[int]) -> Reques
     for path_class in classes:
         ctas = sum(len(kind.members) for kind in path_class.masked)
         for access in path_class.representative.accesses:
-            lanes = int(access.active.sum()) * ctas
+            lanes = access.lanes * ctas
             if access.place in estimated:
                 estimated_bytes += lanes * SECTOR_BYTES
             else:

@@ -69,10 +69,9 @@ def check_bounds(subject: Subject, run: CtaRun) -> None:
     worst, text = 0, ""
     for access in run.accesses if storages else ():
         instruction = subject.flow.instructions[access.place]
-        taking = access.addresses[access.active]
-        if not taking.size:
+        if not access.lanes:
             continue
-        low, high = int(taking.min()), int(taking.max()) + access.size_bytes
+        low, high = int(access.taken.min()), int(access.taken.max()) + access.size_bytes
         if any(storage.address <= low and high <= storage.address + storage.size_bytes for storage in storages):
             continue
         nearest = min(

@@ -265,9 +265,9 @@ class _Classifier:
         """Those of some accesses that load from a storage which L1 keeps whole: it matters little where in it."""
         memory, code = self.tracer.subject.memory, self.tracer.subject.flow.instructions
         numbers = {
-            access.place: memory.number_of(int(access.addresses[access.active].flat[0]))
+            access.place: memory.number_of(int(access.taken[0]))
             for access in cta_class.representative.accesses
-            if access.place in places and code[access.place].family in GLOBAL_LOADS and access.active.any()
+            if access.place in places and code[access.place].family in GLOBAL_LOADS and access.lanes
         }
         return frozenset(
             place

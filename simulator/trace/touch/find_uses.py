@@ -334,10 +334,11 @@ def _zero_bytes(copies: Sequence[IterationAccess]) -> int:
 
 def _signature(accesses: Sequence[IterationAccess], move: int) -> bytes:
     """Equal for iterations that touch and fetch the same bytes, relative to where the strides lead. Args: move: [B]."""
-    parts = [part.addresses - move for access in accesses for part in access.touched]
-    parts += [access.sectors * SECTOR_BYTES - move for access in accesses if access.sectors is not None]
-    sizes = [np.array([part.size, len(part.addresses)]) for access in accesses for part in access.touched]
-    return b"".join(part.tobytes() for part in (*sizes, *parts))
+    touched = [part for access in accesses for part in access.touched]
+    sizes = [number for part in touched for number in (part.size, len(part.addresses))]
+    sectors = [access.sectors * SECTOR_BYTES for access in accesses if access.sectors is not None]
+    parts = np.concatenate([*(part.addresses for part in touched), *sectors])
+    return np.array(sizes).tobytes() + (parts - move).tobytes()
 
 
 def _layers_of(accesses: Sequence[IterationAccess], in_part: bool) -> list[Runs]:

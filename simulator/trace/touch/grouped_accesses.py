@@ -23,7 +23,7 @@ def group_accesses(cta_class: CtaClass) -> tuple[dict[UseKey, Accesses], dict[in
         Key of a use -> its accesses; place of a load -> share of its sectors that L1 serves, where it serves any.
     """
     run, code = cta_class.representative, cta_class.subject.flow.instructions
-    accesses = [access for access in run.accesses if access.active.any()]
+    accesses = [access for access in run.accesses if access.lanes]
     fetched = iter(missed(_through_l1(cta_class, accesses), cta_class.room_bytes))
     grouped: dict[UseKey, Accesses] = defaultdict(lambda: defaultdict(list))
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])  # sectors fetched, and sectors touched
@@ -37,11 +37,19 @@ def group_accesses(cta_class: CtaClass) -> tuple[dict[UseKey, Accesses], dict[in
             if kind == "load":
                 counts[access.place][0] += len(sectors)
                 counts[access.place][1] += len(np.unique(touched.addresses // SECTOR_BYTES))
-        storage = cta_class.subject.memory.number_of(int(access.addresses[access.active].flat[0]))
+        storage = cta_class.subject.memory.number_of(int(access.taken[0]))
         key = key_of(instruction, (position.region, position.piece), cta_class.phases, access.place, storage)
         parts = by_warp(access, path == "atomic", COMPARE in instruction.modifiers) if path in BY_WARP else (touched,)
         grouped[key][position.iteration].append(
-            IterationAccess(access.place, position, parts, sectors, access.anchor, access.box)
+            IterationAccess(
+                place=access.place,
+                position=position,
+                touched=parts,
+                sectors=sectors,
+                anchor=access.anchor,
+                lowest=int(access.taken.min()),
+                box=access.box,
+            )
         )
     shares = {place: max(0.0, 1.0 - fetches / touches) for place, (fetches, touches) in counts.items() if touches}
     return grouped, {place: share for place, share in shares.items() if share > 0}
@@ -74,7 +82,7 @@ def _base_patterns(bases: Mapping[int, Bases], rank: int) -> dict[int, int]:
 
 
 def _touched(access: CtaAccess) -> Touched:
-    return Touched(access.addresses[access.active], access.size_bytes)
+    return Touched(access.taken, access.size_bytes)
 
 
 def by_warp(access: CtaAccess, in_passes: bool, compared: bool) -> tuple[Touched, ...]:
@@ -84,7 +92,11 @@ def by_warp(access: CtaAccess, in_passes: bool, compared: bool) -> tuple[Touched
         in_passes: as L2 adds to them; compared: what comes with a second operand, half of the words in a pass.
     """
     warps = zip(access.addresses, access.active, strict=True)
-    parts = [addresses[active] for addresses, active in warps if active.any()]
+    parts = (
+        list(access.addresses)
+        if access.lanes == access.active.size
+        else [addresses[active] for addresses, active in warps if active.any()]
+    )
     if in_passes:
         parts = [of_pass for part in parts for of_pass in passes_of(part)]
     if compared:

@@ -30,6 +30,8 @@ MOST_KINDS = 32
 SAMPLED_CTAS, MOST_WARPS, LOOKED_AT = 16, 1 << 17, 128
 """CTAs of a kind that are followed by all threads; warps of those CTAs that are, where the sampled ones differ;
 and CTAs of these that are first, which tell accesses that make too many kinds already."""
+TOGETHER = 256
+"""CTAs from which on it saves time to look for stand-ins, tensor by tensor."""
 MOST_ITERATIONS = 1 << 21
 """Iterations of a loop, those of all CTAs added up, that are followed."""
 RUN_AHEAD = frozenset({COPY, *BOX_COPIES})
@@ -183,6 +185,8 @@ def _find_signatures(
 def _signatures_of(tracer: Tracer, group: CtaGroup, wanted: frozenset[int]) -> dict[int, Array]:
     """Signatures of all CTAs, by those that stand for them, tensor by tensor: place -> uint64 (CTAs,)."""
     run, columns = group.representative, dict[int, Array]()
+    if len(group) < TOGETHER and not tracer.code_slice.exchanging:
+        return signatures(tracer, group, wanted)
     for places in by_tensor(tracer, run, wanted):
         part = narrowed(tracer, run, places)
         first, which = stand_ins(part, group)
@@ -208,7 +212,7 @@ def changing_masks(group: CtaGroup, tail: int) -> dict[int, int]:
         position = run.positions[access.visit]
         if position.iteration and _same_in_all(trips[position.region]):
             visit = access.place, position.region, position.iteration[:-1]
-            lanes[visit][position.iteration[-1]] += int(access.active.sum())
+            lanes[visit][position.iteration[-1]] += access.lanes
     return {
         place: region
         for (place, region, _), counts in lanes.items()

@@ -181,8 +181,8 @@ def _takes_part(accesses: Sequence[IterationAccess], bases: Mapping[int, Bases])
 
 
 def _any_thread(active: Array) -> Array:
-    takes_part: Array = np.logical_or.reduce(active, axis=1)
-    return takes_part
+    rows = active[:1] if active.strides[0] == 0 else active  # that all CTAs share
+    return np.broadcast_to(np.logical_or.reduce(rows, axis=1), len(active))
 
 
 def _anchor(accesses: Sequence[IterationAccess], pipelined: bool) -> int:
@@ -191,7 +191,7 @@ def _anchor(accesses: Sequence[IterationAccess], pipelined: bool) -> int:
         return accesses[0].anchor
     if accesses[0].box is not None:
         return min(copy.anchor for copy in accesses)
-    return min(int(part.addresses.min()) for copy in accesses for part in copy.touched)
+    return min(copy.lowest for copy in accesses)
 
 
 def _strides(anchors: Mapping[Iteration, int], begin: Iteration) -> tuple[int, ...]:

@@ -62,7 +62,7 @@ class IterationAccess:
         position: of that instruction in the run.
         touched: bytes; one entry for each warp on the paths `BY_WARP`.
         sectors: numbers of the sectors to fetch, int64; None: all.
-        anchor: address of the first thread, or of a box's corner [B].
+        anchor: address of the first thread, or of a box's corner [B]; lowest: of all [B].
         box: copied by TMA; None: the access is no such copy.
     """
 
@@ -71,6 +71,7 @@ class IterationAccess:
     touched: tuple[Touched, ...]
     sectors: Array | None
     anchor: int
+    lowest: int
     box: Box | None
 
 
@@ -125,7 +126,7 @@ def find_prologues(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey
     """Key of a loop's copies -> the copies ahead of it. Args: run: a CTA, with its masked copies."""
     copies = _copies_by_key(subject, run, phases)
     children = children_of(run.paths)
-    made = {access.place for access in run.accesses if access.active.any()}
+    made = {access.place for access in run.accesses if access.lanes}
     prologues: dict[UseKey, Prologue] = {}
     # Copies that this CTA masks throughout come last: they may be of an earlier loop, which it skips.
     for key in sorted(copies, key=lambda key: not any(made & {*places} for places in copies[key].values())):

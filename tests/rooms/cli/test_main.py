@@ -238,6 +238,18 @@ def test_heavy_libraries_wait_until_they_are_needed(arguments: list[str]) -> Non
     assert process.stderr == "\n"
 
 
+def test_the_list_of_commands_loads_none_of_them() -> None:
+    """Nor numpy; and a command loads itself alone."""
+    code = (
+        "import sys; from tilesight.cli.main import main; main([*sys.argv[1:], '--help']);"
+        "print(*sorted(name for name in sys.modules if name == 'numpy' or 'cli.commands.' in name), file=sys.stderr)"
+    )
+    for arguments, loaded in ((), ""), (("devices",), "numpy tilesight.cli.commands.devices"):
+        command = [sys.executable, "-P", "-c", code, *arguments]
+        process = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert process.stderr == f"{loaded}\n"
+
+
 def test_the_public_names_exist_and_load_on_first_use() -> None:
     """An import alone does not even load numpy."""
     code = (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tilesight.simulator.jobs.processes import Died
-from tilesight.validate.experiments import bench_process
+from tilesight.validate.measure import session
 
 
 class MadeUpProcess:
@@ -30,7 +30,7 @@ class MadeUpProcess:
     ("answer", "stopped"),
     [
         ({"peak_memory_bytes": 512}, 0),
-        ({"out_of_memory": True}, 0),
+        ({"lost": "out of memory: CUDA", "out_of_memory": True, "healthy": True}, 0),
         ({"lost": "sdpa-cudnn: no", "healthy": True}, 0),
         ({"lost": "illegal address: CUDA error"}, 1),
     ],
@@ -40,18 +40,24 @@ def test_only_a_process_that_may_be_broken_is_ended(
 ) -> None:
     """A new one takes seconds to start; a broken context would spoil every later answer."""
     process = MadeUpProcess(answer)
-    monkeypatch.setattr(bench_process, "Answerer", lambda *arguments: process)
-    ask, _ = bench_process.asker("0", 1.0)
-    assert ask({"do": "time"}) == answer
+    monkeypatch.setattr(session, "Answerer", lambda *arguments: process)
+    assert session.GpuSession("0").answer({"do": "time"}) == answer
     assert process.stopped == stopped
+
+
+def test_a_gpu_that_does_not_answer_starts_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is the process's."""
+    monkeypatch.setattr(session, "Answerer", lambda *_: MadeUpProcess({"lost": "RuntimeError: no CUDA driver"}))
+    with pytest.raises(Died, match="RuntimeError: no CUDA driver"):
+        session.GpuSession("0").machine()
 
 
 def test_a_process_that_dies_costs_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last words are the reason, and the next job is answered."""
     process = MadeUpProcess(Died("the process on the GPU died (signal 11, SIGSEGV)"), {"free_bytes": 1})
-    monkeypatch.setattr(bench_process, "Answerer", lambda *arguments: process)
-    ask, stop = bench_process.asker("0", 1.0)
-    assert ask({"do": "fits"}) == {"lost": "the process on the GPU died (signal 11, SIGSEGV)"}
-    assert ask({"do": "memory"}) == {"free_bytes": 1}
-    stop()
+    monkeypatch.setattr(session, "Answerer", lambda *arguments: process)
+    asked = session.GpuSession("0")
+    assert asked.answer({"do": "fits"}) == {"lost": "the process on the GPU died (signal 11, SIGSEGV)"}
+    assert asked.answer({"do": "memory"}) == {"free_bytes": 1}
+    asked.close()
     assert process.stopped == 1

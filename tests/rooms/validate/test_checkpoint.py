@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tilesight.simulator.device.device import load_device
+from support.made_up_measurements import H200, a_timing
 from tilesight.simulator.problems.attention import MAX_SEQLEN, AttentionProblem
 from tilesight.simulator.report.page import Made
 from tilesight.simulator.simulate import peak_memory_bytes
+from tilesight.validate.compare.quantities import Compared
 from tilesight.validate.experiments import checkpoint as room
 from tilesight.validate.experiments.checkpoint import both_passes, causes_in, longest_that_fits, measure, predict
-from tilesight.validate.experiments.checkpoint_values import Beside, Checkpoint, Grown
+from tilesight.validate.experiments.checkpoint_values import Checkpoint, Grown
+from tilesight.validate.points.point import Point
 from tilesight.validate.report.checkpoint import checkpoint_html, checkpoint_png, checkpoint_text
 
-H200 = load_device("h200")
 PROBLEM = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=64)
 DEVICE = {"name": "h200", "set": []}
 STANDARD, TILED = "naive", "flash2"
@@ -51,18 +52,17 @@ class MadeUpGpu:
         self.asked.append(job)
         if job["do"] == "memory":
             return {"free_bytes": self.free_bytes, "total_bytes": 2 * self.free_bytes, "gpu": "a GPU that is none"}
-        problem = AttentionProblem(**job["problem"])
-        held = peak_memory_bytes(problem, job["schedule"], None, H200)
+        point = Point.from_dict(job["point"])
+        problem = point.problem
+        held = peak_memory_bytes(problem, point.schedule, None, H200)
         if held > self.free_bytes:
             return {"out_of_memory": True}
-        fault = self.faults.get((job["schedule"], problem.batch, problem.seqlen_q))
+        fault = self.faults.get((point.schedule, problem.batch, problem.seqlen_q))
         if fault:
             return fault
         answer: dict[str, Any] = {"peak_memory_bytes": held}
         if job["do"] == "time":
-            ends = dict.fromkeys(("median_s", "low_s", "high_s", "fastest_s", "slowest_s"), 2e-9 * held)
-            rest = {"l2": "warm", "confidence": 0.95, "samples": 6, "clock_hz": 0.0, "cycles": 0.0, "noise": "quiet"}
-            answer["timing"] = ends | rest
+            answer["timing"] = a_timing(2e-9 * held, "warm").to_dict()
         return answer
 
 
@@ -98,27 +98,24 @@ def renamed(checkpoint: Checkpoint, seconds: float, memory: float) -> Checkpoint
     """The same as if it were of the backward pass. Args: seconds, memory: times as long, and as much."""
     names = {STANDARD: "naive_backward", TILED: "flash_backward"}
 
-    def times(figure: Beside, factor: float) -> Beside:
-        return Beside(predicted=figure.predicted and figure.predicted * factor)
+    def times(figure: Compared, factor: float) -> Compared:
+        return Compared(predicted=figure.predicted and figure.predicted * factor)
 
-    def cells(some: tuple[Grown, ...]) -> tuple[Grown, ...]:
-        return tuple(
-            replace(
-                cell,
-                schedule=names[cell.schedule],
-                time_s=times(cell.time_s, seconds),
-                memory_bytes=times(cell.memory_bytes, memory),
-            )
-            for cell in some
+    cells = {
+        (names[name], *shape): replace(
+            cell,
+            schedule=names[name],
+            time_s=times(cell.time_s, seconds),
+            memory_bytes=times(cell.memory_bytes, memory),
         )
-
+        for (name, *shape), cell in checkpoint.cells.items()
+    }
     return replace(
         checkpoint,
         standard=names[STANDARD],
         tiled=names[TILED],
         longest={names[name]: times(length, 0.5) for name, length in checkpoint.longest.items()},
-        lengths=cells(checkpoint.lengths),
-        cells=cells(checkpoint.cells),
+        cells=cells,  # type: ignore[arg-type]
     )
 
 
@@ -135,8 +132,8 @@ def test_a_training_step_adds_times_and_holds_what_the_greedier_pass_holds(predi
     assert text.splitlines()[0].startswith("B=1 H=4 D=64 fp16 no mask, forward and backward on ")
     assert "Standard attention (naive + naive_backward) runs out of memory beyond" in text
     assert "bound by" not in text
-    lacking = replace(predicted, lengths=tuple(replace(cell, time_s=Beside()) for cell in predicted.lengths))
-    assert {cell.time_s for cell in both_passes(lacking, renamed(predicted, 1, 1)).lengths} == {Beside()}
+    lacking = replace(predicted, cells={key: replace(cell, time_s=Compared()) for key, cell in predicted.cells.items()})
+    assert {cell.time_s for cell in both_passes(lacking, renamed(predicted, 1, 1)).lengths} == {Compared()}
 
 
 def test_what_does_not_fit_is_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +146,7 @@ def test_what_does_not_fit_is_not_simulated(monkeypatch: pytest.MonkeyPatch) -> 
     point = point_of(checkpoint, STANDARD, 512)
     assert (point.reason, point.time_s.predicted) == ("out of memory", None)
     assert point.memory_bytes.predicted
-    assert checkpoint.speedup(1, 512) == Beside()
+    assert checkpoint.speedup(1, 512) == Compared()
 
 
 def test_a_run_that_takes_minutes_to_simulate_is_measured_all_the_same(
@@ -191,7 +188,7 @@ def test_a_shape_that_is_in_plot_and_map_is_measured_once(predicted: Checkpoint)
     gpu = MadeUpGpu()
     measure(predicted, DEVICE, gpu.ask)
     timed = [
-        (job["schedule"], job["problem"]["batch"], job["problem"]["seqlen_q"])
+        (job["point"]["schedule"], job["point"]["problem"]["batch"], job["point"]["problem"]["seqlen_q"])
         for job in gpu.asked
         if job["do"] == "time"
     ]
@@ -222,9 +219,7 @@ def test_where_memory_really_runs_out_is_found(predicted: Checkpoint, free_bytes
 def test_a_wrong_memory_prediction_shows(predicted: Checkpoint) -> None:
     """Two percent too little is the worst error, and the text says so."""
     held = point_of(predicted, TILED, 512).memory_bytes.predicted or 0.0
-    ends = dict.fromkeys(("median_s", "low_s", "high_s", "fastest_s", "slowest_s"), 1e-5)
-    rest = {"l2": "warm", "confidence": 0.95, "samples": 6, "clock_hz": 0.0, "cycles": 0.0, "noise": "quiet"}
-    fault = {"timing": ends | rest, "peak_memory_bytes": held / 0.98}
+    fault = {"timing": a_timing(1e-5, "warm").to_dict(), "peak_memory_bytes": held / 0.98}
     checkpoint = measure(predicted, DEVICE, MadeUpGpu(faults={(TILED, 1, 512): fault}).ask)
     assert checkpoint.worst_memory_error == pytest.approx(0.02)
     assert "2.00%" in checkpoint_text(checkpoint)

@@ -28,7 +28,6 @@ from tilesight.validate.compare.campaign import compare_rows
 from tilesight.validate.compare.compare import (
     LEAST_RANKED,
     QUANTITIES,
-    Pair,
     Ranking,
     all_statistics,
     compare,
@@ -37,6 +36,7 @@ from tilesight.validate.compare.compare import (
     spearman,
     statistics,
 )
+from tilesight.validate.compare.quantities import Pair
 from tilesight.validate.compare.verdict import RULES, failures, verdicts
 from tilesight.validate.measurement import Measurement
 from tilesight.validate.points.point import Point

@@ -69,7 +69,7 @@ class MadeUpGpu:
     def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """One answer."""
         self.asked.append(job)
-        subject = job.get("peer") or job["schedule"]
+        subject = job.get("peer") or job["point"]["schedule"]
         if subject not in NAMES:
             return {"out_of_memory": True}
         return {"passes": PASSES, "kernels": kernels(NAMES[subject], 2.0 if job["way"] == "stream" else 1.0)}
@@ -79,7 +79,7 @@ class MadeUpGpu:
 def test_our_schedules_launch_as_many_kernels_as_they_have(report: LaunchReport, subject: str, count: int) -> None:
     """In a stream and in a graph alike."""
     for way in WAYS:
-        assert row(report, subject, way).predicted.one_pass.count == count
+        assert row(report, subject, way).predicted.count == count
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_our_schedules_launch_as_many_kernels_as_they_have(report: LaunchReport,
 def test_eager_attention_leaves_out_what_it_does_not_need(changes: dict[str, Any], count: int) -> None:
     """Product, scale, softmax and product always; a mask and dropout where the problem has them."""
     predicted = predict_launches(replace(PROBLEM, seqlen_q=64, seqlen_k=64, **changes), H200)
-    assert row(predicted, "eager").predicted.one_pass.count == count
+    assert row(predicted, "eager").predicted.count == count
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_every_subject_is_profiled_in_both_ways(report: LaunchReport) -> None:
     """Peers by their name, our schedules by theirs."""
     gpu = MadeUpGpu()
     profile_launches(report, DEVICE, gpu.ask)
-    asked = [(job.get("peer") or job["schedule"], job["way"]) for job in gpu.asked]
+    asked = [(job.get("peer") or job["point"]["schedule"], job["way"]) for job in gpu.asked]
     assert asked == [(subject, way) for way in WAYS for subject in SUBJECTS]
     assert {job["peer"] for job in gpu.asked if "peer" in job} == {"eager", "sdpa"}
 
@@ -128,7 +128,7 @@ def test_a_profile_stands_beside_its_prediction(report: LaunchReport) -> None:
     compared = row(profile_launches(report, DEVICE, MadeUpGpu().ask), "naive")
     assert compared.predicted == row(report, "naive").predicted
     assert compared.profiled is not None
-    whole = compared.profiled.one_pass
+    whole = compared.profiled
     assert (whole.count, whole.dominating[0]) == (3, "output_kernel")
     assert whole.dominating[1] == pytest.approx(0.5)
     assert whole.gap_s == pytest.approx(4e-6)
@@ -179,7 +179,7 @@ def test_compiled_resources_reach_the_prediction() -> None:
     slow = Resources(registers_per_thread=64, smem_bytes_per_cta=200_000, origin="compiled")
     small = replace(PROBLEM, heads=64)
     usual, other = (
-        row(predict_launches(small, H200, compiler=compiler), "flash2").predicted.one_pass.busy_s
+        row(predict_launches(small, H200, compiler=compiler), "flash2").predicted.busy_s
         for compiler in (None, lambda pairs: [slow] * len(pairs))
     )
     assert other > usual

@@ -6,11 +6,12 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from support.made_up_measurements import a_timing
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.validate.experiments.peer_rows import measure_peers, ours, peers_dict, peers_text
 from tilesight.validate.experiments.peers import PEERS, fallback, refusal, why_not
 from tilesight.validate.measure.results_file import Row
-from tilesight.validate.measurement import Lost, Measurement, Timing
+from tilesight.validate.measurement import Lost, Measurement
 from tilesight.validate.points.point import Point, runnable_config
 
 PROBLEM = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
@@ -18,18 +19,10 @@ DEVICE = {"name": "h200", "set": []}
 TIMES_S = {"sdpa-flash": 1.8e-3, "sdpa-efficient": 4.1e-3, "sdpa-cudnn": 1.1e-3, "eager": 2.4e-2}
 
 
-def timing(median_s: float) -> Timing:
-    """A quiet warm timing."""
-    ends = {"low_s": median_s, "high_s": median_s, "fastest_s": median_s, "slowest_s": median_s}
-    return Timing(
-        l2="warm", median_s=median_s, confidence=0.95, samples=6, clock_hz=1.7e9, cycles=1.0, noise="quiet", **ends
-    )
-
-
 def measurement(key: str, median_s: float, **others: Any) -> Measurement:
     """A right measurement."""
     return Measurement(
-        key=key, timing=timing(median_s), launches=(), peak_memory_bytes=1 << 28, oracle_error=0.5, **others
+        key=key, timing=a_timing(median_s, "warm"), launches=(), peak_memory_bytes=1 << 28, oracle_error=0.5, **others
     )
 
 

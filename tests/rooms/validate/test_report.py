@@ -22,9 +22,10 @@ from support.waiting import HANG_S
 from tilesight.simulator.report.page import Made
 from tilesight.simulator.report.series import LEVELS
 from tilesight.validate.compare.campaign import Validation
+from tilesight.validate.compare.compare import QUANTITIES
 from tilesight.validate.report.html import validate_html
 from tilesight.validate.report.page import page_text
-from tilesight.validate.report.text import error_text, short_config, validate_text, value_text
+from tilesight.validate.report.text import error_text, short_config, validate_text
 
 MADE = Made(command="tilesight validate --html x", version="1.2.3", date="2026-11-23T12:34:56+00:00")
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -104,9 +105,9 @@ def test_errors_as_text(error: float | None, text: str) -> None:
 
 def test_values_as_text() -> None:
     """Each with the unit that its quantity has."""
-    texts = [value_text(name, 1.5e9) for name in ("hbm_read_bytes", "clock_hz", "cycles", "peak_memory_bytes")]
+    texts = [QUANTITIES[name].text(1.5e9) for name in ("hbm_read_bytes", "clock_hz", "cycles", "peak_memory_bytes")]
     assert texts == ["1.50 GB", "1.50 GHz", "1.50 G", "1.40 GiB"]
-    assert value_text("time_s", 1.5e-3) == "1.50 ms"
+    assert QUANTITIES["time_s"].text(1.5e-3) == "1.50 ms"
 
 
 def test_configurations_in_short_leave_out_the_usual() -> None:

@@ -15,8 +15,8 @@ from support.made_up_measurements import H200, HEADER, MACHINE, a_timing, some_p
 from support.waiting import ended
 from tilesight.simulator.launch.program import Resources
 from tilesight.validate.compare.campaign import measure_points
-from tilesight.validate.measure.lanes import Lane
 from tilesight.validate.measure.results_file import Header, Row, appending, read_results
+from tilesight.validate.measure.session import PointSession
 from tilesight.validate.measurement import Lost, Measurement
 from tilesight.validate.points.point import Point
 
@@ -153,8 +153,8 @@ class Killing:
         self.here()
 
 
-class FakeGpu(Lane):
-    """A lane whose worker is this process."""
+class FakeGpu(PointSession):
+    """A session whose worker is this process."""
 
     def __init__(self) -> None:
         super().__init__("0", H200, {"name": "h200", "set": []}, "none")
@@ -165,18 +165,20 @@ class FakeGpu(Lane):
         return {"measurement": outcome.to_dict(), "kernels": []}
 
 
-def validate(path: Path, lane: Lane, points: Sequence[Point], keep: Callable[[Row], None] = lambda row: None) -> None:
+def validate(
+    path: Path, session: PointSession, points: Sequence[Point], keep: Callable[[Row], None] = lambda row: None
+) -> None:
     """A whole validation run. Args: keep: called with each row once it is in the file."""
     with appending(path, HEADER) as (known, append):
         measure_points(
             points,
             H200,
-            [lane],
+            [session],
             lambda wanted: [RESOURCES for _ in wanted],
             known=known,
             keep=lambda row: (append(row), keep(row))[1],
         )
-    lane.close()
+    session.close()
 
 
 def killed(run: Callable[[], None]) -> bool:
@@ -250,8 +252,8 @@ def test_a_killed_run_leaves_no_worker_and_no_lock(tmp_path: Path, monkeypatch: 
         os.kill(os.getpid(), signal.SIGKILL)
 
     def run() -> None:
-        lane = Lane("0", H200, {"name": "h200", "set": []}, "not asked for", module="support.fake.worker")
-        validate(path, lane, POINTS[:2], die)
+        session = PointSession("0", H200, {"name": "h200", "set": []}, "not asked for", module="support.fake.worker")
+        validate(path, session, POINTS[:2], die)
 
     assert killed(run)
     with appending(path, HEADER) as (known, _):

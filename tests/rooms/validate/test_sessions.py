@@ -11,8 +11,8 @@ from support.made_up_measurements import HEADER, a_point, lost, measured, predic
 from support.waiting import HANG_S
 from tilesight.simulator.launch.program import Resources
 from tilesight.validate.measure import gpus as gpu_room
-from tilesight.validate.measure.lanes import Lane
 from tilesight.validate.measure.results_file import Row, appending, read_results
+from tilesight.validate.measure.session import PointSession
 from tilesight.validate.measurement import Measurement
 
 from tilesight.cli.main import main
@@ -45,7 +45,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("tilesight.kernels.launch.availability.missing_gpu", lambda: None)
     monkeypatch.setattr("tilesight.cli.commands.validate.compiler", compiler)
     monkeypatch.setattr(gpu_room, "visible_gpus", lambda: visible)
-    monkeypatch.setattr(gpu_room, "Lane", partial(Lane, module="support.fake.worker", timeout_s=HANG_S))
+    monkeypatch.setattr(gpu_room, "PointSession", partial(PointSession, module="support.fake.worker", timeout_s=HANG_S))
     return visible
 
 
@@ -295,17 +295,21 @@ def asked(monkeypatch: pytest.MonkeyPatch, gpus: list[str]) -> list[str]:
     """What a process on a GPU is asked; it has no answer to anything."""
     questions: list[str] = []
 
-    def asker(gpu: str, timeout_s: float) -> tuple[Any, Any]:
-        def ask(job: dict[str, Any]) -> dict[str, Any]:
+    class Nobody:
+        def __init__(self, gpu: str, timeout_s: float) -> None:
+            pass
+
+        def answer(self, job: dict[str, Any]) -> dict[str, Any]:
             questions.append(job["do"])
             return {"lost": "nobody is here"}
 
-        return ask, lambda: questions.append("stop")
+        def close(self) -> None:
+            questions.append("stop")
 
     def compiler(device: object, workers: int, *, code: bool) -> Any:
         return lambda wanted: [RESOURCES for _ in wanted]
 
-    monkeypatch.setattr("tilesight.validate.experiments.bench_process.asker", asker)
+    monkeypatch.setattr("tilesight.validate.measure.session.GpuSession", Nobody)
     monkeypatch.setattr("tilesight.cli.bench.compiler", compiler)
     return questions
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -161,10 +161,10 @@ def tune(
         with stages() as tell:
             tell(f"{target}: function")
             recorded = capture_calls(target, asked)
-        announce_compiler()
         for function in recorded:
             if function.ended:
                 say(f"{target}: ended in an error, launches before it are tuned: {function.ended}")
+        announce = cache(announce_compiler)
         with _executor(elsewhere) as executor:
 
             def screened(calls: "Sequence[KernelCall]") -> "list[StaticWork | None]":
@@ -173,7 +173,13 @@ def tune(
 
             def predicted(calls: "Sequence[KernelCall]") -> "list[KernelRow]":
                 with progress("configurations") as tick:
-                    return predict_all(calls, **how, executor=executor, progress=tick)
+
+                    def under_way(done: int, total: int) -> None:
+                        if done < total:  # answers that are kept load no engine
+                            announce()
+                        tick(done, total)
+
+                    return predict_all(calls, **how, executor=executor, progress=under_way)
 
             screening = Screening(screen=screened, device=gpu, portion=portion or USUAL)
             tuning = tune_recorded(target, recorded, name, predicted, screening)

@@ -238,19 +238,19 @@ def measured(
     need_gpu()
     from ...simulator.jobs.processes import Died
     from ...validate.compare.campaign import measure_points
-    from ...validate.measure.gpus import chosen_gpus, open_bench, visible_gpus
+    from ...validate.measure.gpus import chosen_gpus, open_sessions, visible_gpus
     from ...validate.measure.results_file import Header, appending
 
     with bad_input("gpus"):
         chosen = chosen_gpus(gpus, visible_gpus())
     try:
-        machines = open_bench(chosen, device.device, device.job, counted)
+        sessions, machine = open_sessions(chosen, device.device, device.job, counted)
     except Died as death:
         raise BadInput(f"{death}; {DOCTOR}") from None
-    header = Header(machine=machines.machine, device=device.name)
+    header = Header(machine=machine, device=device.name)
     with ExitStack() as stack:
-        for lane in machines.lanes:
-            stack.callback(lane.close)
+        for session in sessions:
+            stack.callback(session.close)
         known: list[Row] = []
         dropped: list[Row] = []
         keep: Callable[[Row], None] = dropped.append
@@ -263,9 +263,7 @@ def measured(
                 say(f"{results} holds {len(known)} rows already; what is in it is not measured again")
         tick = stack.enter_context(progress("points"))
         compiled = compiler(device.device, workers)
-        return header, measure_points(
-            points, device.device, machines.lanes, compiled, known=known, keep=keep, progress=tick
-        )
+        return header, measure_points(points, device.device, sessions, compiled, known=known, keep=keep, progress=tick)
 
 
 def compared(

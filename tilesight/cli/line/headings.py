@@ -1,15 +1,10 @@
-"""Help under headings: options of a command by what they are about, commands by whom they are for.
+"""Help of a command under headings, by what its options are about: each is under the heading that its name has here."""
 
-A command is in the list that it names (`rich_help_panel` of typer), an option under the heading that its name has here.
-"""
-
-from collections.abc import Iterable
 from typing import Any
-
-from typer.core import TyperGroup
 
 from ...simulator.schedules.registry import DEFAULT_SCHEDULE, all_options, all_problems, find_schedule
 from .files import WRITES
+from .listing import write
 
 PROBLEM, MORE_PROBLEM = "Problem", f"Problem, as other schedules than {DEFAULT_SCHEDULE} take it"
 SCHEDULE, MORE_SCHEDULE = "Schedule's options", f"Options of other schedules than {DEFAULT_SCHEDULE}"
@@ -57,25 +52,4 @@ def write_options(command: Any, context: Any, formatter: Any) -> None:
         argument = param.param_type_name == "argument"
         heading = "Arguments" if argument else heading_of(command.name, param.opts[0])
         records.append((heading, param.get_help_record(context)))
-    _write(formatter, records, ORDER)
-
-
-def _write(formatter: Any, records: Iterable[tuple[str, Any]], order: Iterable[str]) -> None:
-    records = [(heading, record) for heading, record in records if record is not None]
-    for heading in order:
-        if rows := [record for of, record in records if of == heading]:
-            with formatter.section(heading):
-                formatter.write_dl(rows)
-
-
-class Commands(TyperGroup):
-    """The commands, in as many lists as there are reasons to ask."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """In the order in which they were added."""
-        commands: dict[str, Any] = dict(self.commands)  # of typer's own class, which has the heading
-        records = [
-            (command.rich_help_panel, (name, command.get_short_help_str(formatter.width)))
-            for name, command in commands.items()
-        ]
-        _write(formatter, records, dict.fromkeys(heading for heading, _ in records))
+    write(formatter, records, ORDER)

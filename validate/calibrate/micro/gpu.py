@@ -6,7 +6,7 @@ What flows out is plain numbers; what they mean is decided elsewhere.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from types import TracebackType
 from typing import Any
@@ -14,18 +14,22 @@ from typing import Any
 import numpy as np
 
 from ....simulator.limits import OLDEST_CAPABILITY
-from ...measure.driver import driver_version
+from ...measure.worker import driver_version
+from ...measurement import Plain
 from .compile import GpuFault, NoGpu, compile_cubin, micro_source, target_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(Plain):
     """What the driver says of the GPU.
 
     Args:
-        gpu: product name; capability: compute capability, e.g. `9.0`; sms: multiprocessors.
+        gpu: product name.
+        capability: compute capability, e.g. `9.0`.
+        sms: multiprocessors.
         driver, cuda, triton: versions; empty where unknown.
-        l2_bytes, hbm_bytes, smem_per_cta_bytes: capacities [B]; free_bytes: of device memory at the start [B].
+        l2_bytes, hbm_bytes, smem_per_cta_bytes: capacities [B].
+        free_bytes: of device memory at the start [B].
         clock_hz: SM clock of a kernel that only spins, or in the mean round a group of microbenchmarks [Hz].
         date: ISO 8601, of the day.
     """
@@ -42,10 +46,6 @@ class Facts:
     free_bytes: int
     clock_hz: float
     date: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """The facts' object in JSON."""
-        return asdict(self)
 
 
 def package_version(name: str) -> str:

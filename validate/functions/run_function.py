@@ -1,28 +1,20 @@
-"""The process that runs a user's function on a GPU, and measures its launches one by one.
-
-    python -m tilesight.validate.functions.worker --gpu 0     answers jobs on stdin, a line of JSON each
-    ... --gpu 0 --count FILE                                  runs the launches of a job once each, under ncu
+"""A user's function on the GPU of this process: its launches measured one by one, or run under ncu; jobs of `worker`.
 
 A job has: file, function, l2 (`cold` or `warm`), names (of all launches that were recorded), numbers (of those that are
 to be measured); under ncu also copy_bytes: of a copy that is counted first, to see whether counters can be trusted.
 """
 
-import argparse
-import json
-import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...simulator.jobs.processes import serve
-from ..measure.worker import machine, track_and_tare
+from ..measure.worker import track_and_tare
 
 if TYPE_CHECKING:
     from ...kernels.capture.replay import Replay
 
 
-def answer(job: Mapping[str, Any]) -> dict[str, Any]:
+def measure(job: Mapping[str, Any]) -> dict[str, Any]:
     """Measure the launches of a job.
 
     Returns:
@@ -31,8 +23,6 @@ def answer(job: Mapping[str, Any]) -> dict[str, Any]:
     """
     from ...kernels.capture.user_function import Unusable, raised_by
 
-    if "machine" in job:
-        return machine().to_dict()
     try:
         return {"launches": [_measured(replay, job["l2"]) for replay in chosen(job)]}
     except Unusable as error:
@@ -77,33 +67,9 @@ def run_under_ncu(job: Mapping[str, Any]) -> None:
     import torch
 
     from ..counters.self_check import copy
-    from ..timing.timing import WARM_UP_S
+    from ..timing.profiler import between_marks
 
     copy(job["copy_bytes"])
     torch.cuda.empty_cache()
     for replay in chosen(job):
-        begin = time.monotonic()
-        while time.monotonic() - begin < WARM_UP_S:  # an idle clock would make memory look fast in cycles
-            replay.launch()
-            torch.cuda.synchronize()
-        torch.cuda.cudart().cudaProfilerStart()
-        replay.launch()
-        torch.cuda.synchronize()
-        torch.cuda.cudart().cudaProfilerStop()
-
-
-def main() -> None:
-    """Answer jobs, or run one of a file."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--gpu", required=True)
-    parser.add_argument("--count", type=Path)
-    options = parser.parse_args()
-    os.environ["CUDA_VISIBLE_DEVICES"] = options.gpu  # before torch is imported
-    if options.count:
-        run_under_ncu(json.loads(options.count.read_text("utf-8")))
-    else:
-        serve(answer)
-
-
-if __name__ == "__main__":
-    main()
+        between_marks(replay.launch)

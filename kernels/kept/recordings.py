@@ -14,10 +14,10 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from ....simulator.device.device import Device
-from ....simulator.store.keys import device_text, model
-from ....simulator.store.store import usual_store
-from ...compile.made_by import triton_version
+from ...simulator.device.device import Device
+from ...simulator.store.keys import device_text, model
+from ...simulator.store.store import usual_store
+from ..compile.made_by import triton_version
 from .witnesses import Witness, unchanged
 
 OF_A_TERMINAL = frozenset(
