@@ -16,9 +16,9 @@ from .simulator.device.device import Device, found_device
 from .simulator.jobs.stopping import LIMIT_S
 from .simulator.operations.gaps import QUEUES, Queue
 from .simulator.operations.operation import MODES, Mode
-from .simulator.operations.price import L2, price_step
+from .simulator.operations.price import L2, price_around_triton
 from .simulator.operations.profile import Profile, profile_of
-from .simulator.operations.stated import StatedPrice, parse_prices, unused_notes
+from .simulator.operations.stated import UserEstimate, parse_prices, unused_notes
 from .tuning.step_kernels import Predicting, simulated_kernels, times_s
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Asked:
     queue: Queue = "stream"
     settings: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    prices: Sequence[StatedPrice] = ()
+    prices: Sequence[UserEstimate] = ()
     l2: L2 = "warm"
     timing: str = "single"
 
@@ -200,8 +200,8 @@ def profiled(
 ) -> Profile:
     """Price a recorded step. Args: device, name: that it was recorded for; subject: its name, for people."""
     l2: L2 = "cold" if asked.timing == "do_bench" else asked.l2
-    simulated = simulated_kernels(step, device, name, replace(predicting, l2=l2), asked.prices)
-    priced = price_step(step.step, device, simulated, asked.prices, l2)
+    around = price_around_triton(step.step, device, asked.prices, l2)
+    priced = around.with_triton(simulated_kernels(step, around.before, device, name, predicting))
     noted = replace(step.step, notes=(*step.step.notes, *unused_notes(asked.prices, step.step)))
     queue: Queue = "graph" if step.step.graphed else asked.queue
     return profile_of(noted, priced, device, name, subject=subject, queue=queue, timing=asked.timing)

@@ -17,7 +17,7 @@ LAUNCH_BOUND = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Queued:
+class StreamTimeline:
     """A step as its kernels follow each other.
 
     Args:
@@ -48,7 +48,9 @@ def host_s(mode: str, device: Device) -> float:
     return device.torch_kernels["host.eager_s" if mode == "eager" else "host.compiled_s"].value
 
 
-def queued(operations_s: Sequence[Sequence[float]], *, host_s: float, gap_s: float, ahead_s: float = 0.0) -> Queued:
+def queued(
+    operations_s: Sequence[Sequence[float]], *, host_s: float, gap_s: float, ahead_s: float = 0.0
+) -> StreamTimeline:
     """Let the GPU work a step off.
 
     Args:
@@ -69,4 +71,4 @@ def queued(operations_s: Sequence[Sequence[float]], *, host_s: float, gap_s: flo
             own_starts.append(start_s)
             ended_s, busy_s, ran = start_s + time_s, busy_s + time_s, True
         starts.append(tuple(own_starts))
-    return Queued(starts_s=tuple(starts), end_s=ended_s, busy_s=busy_s, host_wait_s=host_wait_s)
+    return StreamTimeline(starts_s=tuple(starts), end_s=ended_s, busy_s=busy_s, host_wait_s=host_wait_s)

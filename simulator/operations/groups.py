@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
 
 from .operation import Operation
-from .priced import PricedKernel
+from .priced import KernelEstimate
 
 Key = Literal["module", "op", "kernel", "source", "phase"]
 KEYS: tuple[Key, ...] = ("module", "op", "kernel", "source", "phase")
@@ -42,7 +42,7 @@ class Row(Protocol):
         """That launches it."""
 
     @property
-    def kernel(self) -> PricedKernel:
+    def kernel(self) -> KernelEstimate:
         """What it takes."""
 
 
@@ -71,7 +71,7 @@ class Group:
         return asdict(self)
 
 
-def time_of(kernel: PricedKernel) -> float:
+def time_of(kernel: KernelEstimate) -> float:
     """What a kernel adds to the total: nothing, where it has no price [s]."""
     return 0.0 if kernel.source == "refused" else kernel.time_s
 

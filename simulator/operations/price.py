@@ -5,13 +5,14 @@ least time that its bytes take, and a reason, and stands outside every total.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..device.device import Device
 from ..jobs.attempts import internal
 from ..launch.before import Before, recent
 from ..prediction.timing import ZEROED_BYTES
+from .cost_model import KernelCostModel
 from .families import (
     attention,
     copies,
@@ -32,26 +33,25 @@ from .families.convolutions import convolution, depthwise
 from .families.images import pooling, upsample
 from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SERIES_OF, SIMPLE
 from .families.products import linalg, matmul
-from .gpu import Gpu
 from .operation import Operand, Operation, RecordedStep
-from .priced import NoPrice, PricedKernel
-from .stated import WAITS, StatedPrice, is_collective, stated_kernel
+from .priced import KernelEstimate, Kernels, NoPrice
+from .stated import WAITS, UserEstimate, is_collective, stated_kernel
 
-Price = Callable[[Operation, Gpu], list[PricedKernel]]
+Price = Callable[[Operation, KernelCostModel], Kernels]
 L2 = Literal["empty", "warm", "cold"]
 ZEROS = Operand(storage=1 << 40, storage_bytes=ZEROED_BYTES, shape=(ZEROED_BYTES,), strides=(1,), dtype="uint8")
 """What `do_bench` writes before each call."""
 
 
-def _dropout(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def _dropout(operation: Operation, gpu: KernelCostModel) -> Kernels:
     return [elementwise.random_fill("dropout", operation.inputs, operation.outputs, gpu)]
 
 
-def _arange(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def _arange(operation: Operation, gpu: KernelCostModel) -> Kernels:
     return [gpu.kernel("arange", (), operation.outputs)]
 
 
-def _packed_product(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def _packed_product(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`_weight_int4pack_mm`: weights of 4 bits are unpacked on the way to tensor cores, which take bf16."""
     flop = 2.0 * operation.inputs[0].elements * operation.outputs[0].shape[-1]
     busy_s = flop / (gpu.device.fastest_flop_per_cycle("bf16") * gpu.sms * gpu.device.tensor_boost_clock_hz)
@@ -194,70 +194,75 @@ OTHERS: Mapping[Price | None, Callable[[Operation], str]] = {
 """Price -> what kind of operation it does not know, in words; empty: it knows it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPrices:
+    """What a step takes without its Triton kernels.
+
+    Args:
+        kernels: of each operation; a Triton operation has the least that its bytes take.
+        before: number of a Triton operation -> what ran before it.
+    """
+
+    kernels: tuple[tuple[KernelEstimate, ...], ...]
+    before: Mapping[int, Before]
+
+    def with_triton(self, simulated: Mapping[int, KernelEstimate | str]) -> tuple[tuple[KernelEstimate, ...], ...]:
+        """All kernels of each operation. Args: simulated: as of `price_step`."""
+        return tuple(
+            (_simulated(kernels[0], simulated[number]),) if number in self.before else kernels
+            for number, kernels in enumerate(self.kernels)
+        )
+
+
 def price_step(
     step: RecordedStep,
     device: Device,
-    simulated: Mapping[int, PricedKernel | str],
-    stated: Sequence[StatedPrice] = (),
+    simulated: Mapping[int, KernelEstimate | str],
+    stated: Sequence[UserEstimate] = (),
     l2: L2 = "empty",
-) -> tuple[tuple[PricedKernel, ...], ...]:
+) -> tuple[tuple[KernelEstimate, ...], ...]:
     """The kernels of each operation of a step, in order.
+
+    Args:
+        simulated: number of a Triton operation in `step.operations` -> its kernel, from machine code; or why there is
+            none, in one line.
+        step, device, stated, l2: as `price_around_triton` has them.
+    """
+    return price_around_triton(step, device, stated, l2).with_triton(simulated)
+
+
+def price_around_triton(
+    step: RecordedStep, device: Device, stated: Sequence[UserEstimate] = (), l2: L2 = "empty"
+) -> StepPrices:
+    """Price a step but for its Triton kernels, whose tensors L2 is touched by all the same.
 
     L2 keeps whole tensors from operation to operation.
 
     Args:
         step: as it was recorded.
         device: whose rates count.
-        simulated: number of a Triton operation in `step.operations` -> its kernel, from machine code; or why there is
-            none, in one line.
         stated: prices that go before all others.
         l2: what the step finds there: what itself has left (`warm`), zeros that are yet to be written back (`cold`).
     """
-
-    def triton(number: int, operation: Operation, gpu: Gpu) -> PricedKernel:
-        return _triton(operation, simulated[number], gpu)
-
-    return _priced(step, Gpu(device), triton, stated, l2)
-
-
-def kernels_before(
-    step: RecordedStep, device: Device, stated: Sequence[StatedPrice] = (), l2: L2 = "warm"
-) -> dict[int, Before]:
-    """What ran before each Triton kernel of a step, by number of the operation. Args: as `price_step`."""
+    gpu = KernelCostModel(device)
     before: dict[int, Before] = {}
 
-    def triton(number: int, operation: Operation, gpu: Gpu) -> PricedKernel:
-        before[number] = recent(gpu.kernels, device.l2_bytes)
-        return refused(operation, gpu, "")
-
-    _priced(step, Gpu(device), triton, stated, l2)
-    return before
-
-
-def _priced(
-    step: RecordedStep,
-    gpu: Gpu,
-    triton: Callable[[int, Operation, Gpu], PricedKernel],
-    stated: Sequence[StatedPrice],
-    l2: L2,
-) -> tuple[tuple[PricedKernel, ...], ...]:
-    """The kernels of each operation. Args: triton: gives that of a Triton operation, by its number."""
-
-    def kernels(number: int, operation: Operation) -> tuple[PricedKernel, ...]:
+    def kernels(number: int, operation: Operation) -> tuple[KernelEstimate, ...]:
         if kernel := stated_kernel(operation, stated, gpu):
             return (kernel,)
         if operation.kind == "triton":
-            return (triton(number, operation, gpu),)
+            before[number] = recent(gpu.kernels, device.l2_bytes)
+            return (refused(operation, gpu, ""),)
         return price(operation, gpu)
 
     if l2 == "cold":
         gpu.kernel("Memset", (), (ZEROS,))
     for _ in range(2 if l2 == "warm" else 1):
         priced = tuple(kernels(number, operation) for number, operation in enumerate(step.operations))
-    return priced
+    return StepPrices(kernels=priced, before=before)
 
 
-def price(operation: Operation, gpu: Gpu) -> tuple[PricedKernel, ...]:
+def price(operation: Operation, gpu: KernelCostModel) -> tuple[KernelEstimate, ...]:
     """The kernels of one operation of torch; one that is refused where it has no price."""
     waits = is_collective(operation) and operation.name.endswith(WAITS)
     if waits or not any(operand.elements for operand in (*operation.inputs, *operation.outputs)):
@@ -316,11 +321,11 @@ def _against(name: str, operation: Operation) -> str:
     return _of_kind(operation, kinds) if kinds else ""
 
 
-def refused(operation: Operation, gpu: Gpu, reason: str) -> PricedKernel:
+def refused(operation: Operation, gpu: KernelCostModel, reason: str) -> KernelEstimate:
     """A kernel without a price: the least that its bytes take. Args: reason: one line."""
     least = gpu.kernel(operation.name, operation.inputs, operation.outputs, source="refused")
     size = least.hbm_read_bytes + least.hbm_write_bytes
-    return PricedKernel(
+    return KernelEstimate(
         name=operation.name,
         source="refused",
         time_s=size / gpu.device.hbm_peak_bytes_per_s,
@@ -332,7 +337,6 @@ def refused(operation: Operation, gpu: Gpu, reason: str) -> PricedKernel:
     )
 
 
-def _triton(operation: Operation, simulated: PricedKernel | str, gpu: Gpu) -> PricedKernel:
-    """A kernel from machine code. L2 is touched by its tensors either way, for the operations that follow."""
-    least = refused(operation, gpu, simulated if isinstance(simulated, str) else "")
-    return least if isinstance(simulated, str) else simulated
+def _simulated(least: KernelEstimate, simulated: KernelEstimate | str) -> KernelEstimate:
+    """A kernel from machine code; or the least that its bytes take, and why."""
+    return replace(least, reason=simulated) if isinstance(simulated, str) else simulated

@@ -14,7 +14,7 @@ class NoPrice(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PricedKernel:
+class KernelEstimate:
     """One kernel.
 
     Args:
@@ -40,3 +40,7 @@ class PricedKernel:
     reason: str = ""
     note: str = ""
     one_shape: tuple[str, ...] = ()
+
+
+Kernels = list[KernelEstimate]
+"""What an operation launches, in order."""

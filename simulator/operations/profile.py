@@ -13,12 +13,12 @@ from ..device.device import Device
 from ..display.files import written_by
 from ..display.frames import frame
 from ..prediction.timing import EVENTS_S, ZEROED_BYTES
-from .gaps import QUEUES, Queue, Queued, host_s, queued
-from .gpu import Gpu
+from .cost_model import KernelCostModel
+from .gaps import QUEUES, Queue, StreamTimeline, host_s, queued
 from .groups import Group, Key, bound_by, grouped, time_of
 from .operation import Operation, RecordedStep
 from .price import price
-from .priced import PricedKernel
+from .priced import KernelEstimate
 from .unlucky.checklist import hints_of
 from .unlucky.hint import Hint, listed
 from .workspaces import peak_bytes
@@ -49,7 +49,7 @@ class ProfileRow:
 
     operation: Operation
     number: int
-    kernel: PricedKernel
+    kernel: KernelEstimate
     start_s: float
 
     @property
@@ -108,8 +108,8 @@ class Profile:
     subject: str
     device: str
     mode: str
-    stream: Queued
-    graph: Queued
+    stream: StreamTimeline
+    graph: StreamTimeline
     queue: Queue
     peak_bytes: int
     parameter_bytes: int
@@ -125,7 +125,7 @@ class Profile:
         return sum(row.time_s for row in self.rows)
 
     @property
-    def queued(self) -> Queued:
+    def queued(self) -> StreamTimeline:
         """How the kernels follow each other in what was asked for."""
         return self.graph if self.queue == "graph" else self.stream
 
@@ -227,11 +227,11 @@ class Profile:
         return f"<Profile: {self.subject} on {self.device}, {self.mode}: {units.duration(self.time_s)} in {kernels}>"
 
 
-def _queue_dict(queue: Queued) -> dict[str, Any]:
+def _queue_dict(queue: StreamTimeline) -> dict[str, Any]:
     return {"step_s": queue.end_s} | {name: getattr(queue, name) for name in ("idle_s", "host_wait_s", "launch_bound")}
 
 
-def _assumed(step: RecordedStep, every: Sequence[PricedKernel], device: Device) -> Iterator[str]:
+def _assumed(step: RecordedStep, every: Sequence[KernelEstimate], device: Device) -> Iterator[str]:
     """Whose kernels prices were read off, and which back end attention has, and what others would take."""
     if device.compute_capability != "9.0" and any(kernel.source in READ_OFF for kernel in every):
         yield CARRIED
@@ -239,14 +239,15 @@ def _assumed(step: RecordedStep, every: Sequence[PricedKernel], device: Device) 
     attention_s = sum(kernel.time_s for kernel in every if kernel.source == "attention")
     if half and attention_s > MATTERS * sum(map(time_of, every)):
         alone = {
-            name: [it for work in half for it in price(replace(work, name=name), Gpu(device))] for name in BACK_ENDS
+            name: [it for work in half for it in price(replace(work, name=name), KernelCostModel(device))]
+            for name in BACK_ENDS
         }
         texts = [f"{BACK_ENDS[name]} {units.duration(sum(map(time_of, kernels)))}" for name, kernels in alone.items()]
         taken = " and ".join(dict.fromkeys(BACK_ENDS[it.name] for it in half))
         yield f"attention is {taken}'s, as torch 2.11 to 2.13 with cuDNN 9.15 or newer do; alone {', '.join(texts)}"
 
 
-def _read_off_one_shape(kernels: Sequence[PricedKernel]) -> Iterator[str]:
+def _read_off_one_shape(kernels: Sequence[KernelEstimate]) -> Iterator[str]:
     """How much of the time rests on numbers that were read off one shape each, and which of them count most."""
     times_s: dict[str, float] = defaultdict(float)
     for kernel in kernels:
@@ -259,7 +260,7 @@ def _read_off_one_shape(kernels: Sequence[PricedKernel]) -> Iterator[str]:
 
 def profile_of(
     step: RecordedStep,
-    priced: Sequence[Sequence[PricedKernel]],
+    priced: Sequence[Sequence[KernelEstimate]],
     device: Device,
     name: str,
     *,

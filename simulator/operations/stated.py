@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from math import isfinite
 
 from ..units import parse_duration, parse_quantity
-from .gpu import Gpu
+from .cost_model import KernelCostModel
 from .operation import Operand, Operation, RecordedStep
-from .priced import PricedKernel
+from .priced import KernelEstimate
 
 COLLECTIVES = frozenset({"_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "c10d"})
 """Namespaces of operations in which several GPUs take part."""
@@ -16,7 +16,7 @@ WAITS = "wait_tensor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatedPrice:
+class UserEstimate:
     """What is stated of an operation.
 
     Args:
@@ -35,7 +35,7 @@ class StatedPrice:
         return plain == meant if "::" in meant else plain.rpartition("::")[2] == meant
 
 
-def parse_prices(given: Mapping[str, str]) -> tuple[StatedPrice, ...]:
+def parse_prices(given: Mapping[str, str]) -> tuple[UserEstimate, ...]:
     """Prices by the names of their operations: times (`12us`) or bandwidths (`450GB/s`).
 
     Raises:
@@ -57,14 +57,14 @@ def split_prices(texts: Iterable[str]) -> dict[str, str]:
     return pairs
 
 
-def stated_kernel(operation: Operation, prices: Sequence[StatedPrice], gpu: Gpu) -> PricedKernel | None:
+def stated_kernel(operation: Operation, prices: Sequence[UserEstimate], gpu: KernelCostModel) -> KernelEstimate | None:
     """What is stated of an operation; None: nothing. L2 is touched by its tensors, for the operations that follow."""
     price = next((price for price in prices if price.is_of(operation)), None)
     if price is None:
         return None
     least = gpu.kernel(operation.name, operation.inputs, operation.outputs)
     time = price.time_s or moved_bytes(operation) / price.bytes_per_s
-    return PricedKernel(
+    return KernelEstimate(
         name=operation.name,
         source="stated",
         time_s=time,
@@ -89,13 +89,13 @@ def is_collective(operation: Operation) -> bool:
     return operation.name.partition("::")[0] in COLLECTIVES
 
 
-def unused_notes(prices: Sequence[StatedPrice], step: RecordedStep) -> tuple[str, ...]:
+def unused_notes(prices: Sequence[UserEstimate], step: RecordedStep) -> tuple[str, ...]:
     """A line for each price of an operation that the step does not have."""
     unused = [price for price in prices if not any(price.is_of(operation) for operation in step.operations)]
     return tuple(f"the price {price.name}={price.text} is not used: the step has no such operation" for price in unused)
 
 
-def _parsed(name: str, text: str) -> StatedPrice:
+def _parsed(name: str, text: str) -> UserEstimate:
     try:
         speed = parse_quantity(text) if text.strip().endswith("B/s") else 0.0
         time = 0.0 if speed else parse_duration(text)
@@ -103,7 +103,7 @@ def _parsed(name: str, text: str) -> StatedPrice:
         speed = time = 0.0
     if not (name and isfinite(speed + time) and speed + time > 0.0):
         raise ValueError(f"{name}={text}: must be a time such as 12us, or a bandwidth such as 450GB/s, above 0")
-    return StatedPrice(name=name, text=text, time_s=time, bytes_per_s=speed)
+    return UserEstimate(name=name, text=text, time_s=time, bytes_per_s=speed)
 
 
 def _plain(name: str) -> str:

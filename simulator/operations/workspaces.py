@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from ..device.device import Device
 from .families.convolutions.convolution import held_bytes
 from .operation import Operation, RecordedStep
-from .priced import PricedKernel
+from .priced import KernelEstimate
 
 HOPPER_BYTES = 32 << 20
 """From compute capability 9.0 on [B]; of older GPUs OLDER_BYTES."""
@@ -24,13 +24,13 @@ PRODUCTS = FUSED | {"mm", "bmm", "baddbmm", "linear", "mv", "addmv", "_scaled_mm
 CONVOLUTIONS = frozenset({"convolution", "cudnn_convolution", "convolution_backward"})
 
 
-def peak_bytes(step: RecordedStep, priced: Sequence[Sequence[PricedKernel]], device: Device) -> int:
+def peak_bytes(step: RecordedStep, priced: Sequence[Sequence[KernelEstimate]], device: Device) -> int:
     """Most memory that a step takes at a time [B]. Args: priced: of each operation its kernels."""
     most = max(map(_meanwhile_bytes, step.operations, priced), default=0)
     return max(step.peak_bytes, most) + workspace_bytes(step.operations, device)
 
 
-def _meanwhile_bytes(operation: Operation, kernels: Sequence[PricedKernel]) -> int:
+def _meanwhile_bytes(operation: Operation, kernels: Sequence[KernelEstimate]) -> int:
     """All that is alive while an operation runs."""
     if operation.name in CONVOLUTIONS:
         return operation.live_bytes + held_bytes(operation)

@@ -6,7 +6,7 @@ from itertools import count
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.operations.gaps import Queue
 from tilesight.simulator.operations.operation import Operand, Operation, RecordedStep
-from tilesight.simulator.operations.priced import PricedKernel, Source
+from tilesight.simulator.operations.priced import KernelEstimate, Source
 from tilesight.simulator.operations.profile import Profile, profile_of
 
 H200 = load_device("h200")
@@ -38,9 +38,9 @@ def matmul(m: int, n: int, k: int, *, dtype: str = "bfloat16", module: str = "")
 
 def kernel(
     time_s: float, *, name: str = "gemm", source: Source = "matmul", bound_by: str = "tensor cores", reason: str = ""
-) -> PricedKernel:
+) -> KernelEstimate:
     """A price, of 2 bytes read for each written."""
-    return PricedKernel(
+    return KernelEstimate(
         name=name,
         source=source,
         time_s=time_s,
@@ -54,7 +54,7 @@ def kernel(
 
 def profiled(
     operations: Sequence[Operation],
-    priced: Sequence[Sequence[PricedKernel]],
+    priced: Sequence[Sequence[KernelEstimate]],
     *,
     device: Device = H200,
     mode: str = "eager",

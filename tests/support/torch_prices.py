@@ -9,7 +9,7 @@ from support.lab import LAB
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.operations.operation import ITEM_BYTES, Operand, Operation, RecordedStep
 from tilesight.simulator.operations.price import price_step
-from tilesight.simulator.operations.priced import PricedKernel
+from tilesight.simulator.operations.priced import KernelEstimate
 
 SCRIPT = LAB / "torch_prices.py"
 
@@ -51,7 +51,7 @@ def operation(name: str, inputs: tuple[Operand, ...], outputs: tuple[Operand, ..
     return Operation(kind="torch", name=name, inputs=inputs, outputs=outputs, arguments=arguments)
 
 
-def kernels_of(device: Device, *operations: Operation) -> list[PricedKernel]:
+def kernels_of(device: Device, *operations: Operation) -> list[KernelEstimate]:
     """Their kernels, L2 empty before."""
     step = RecordedStep(operations=operations, mode="eager", peak_bytes=0)
     return [kernel for kernels in price_step(step, device, {}) for kernel in kernels]
@@ -62,9 +62,9 @@ def time_of(device: Device, *operations: Operation) -> float:
     return sum(kernel.time_s for kernel in kernels_of(device, *operations))
 
 
-def behind_a_flush(device: Device, *operations: Operation) -> list[PricedKernel]:
+def behind_a_flush(device: Device, *operations: Operation) -> list[KernelEstimate]:
     """Their kernels where they have run before, and L2 has been overwritten since, as measurements are made."""
     lab = script()
     case = lab.Case(name="", operations=operations, kernels={}, fitted=False)
-    kernels: list[PricedKernel] = lab.second_run(case, device, "cold")
+    kernels: list[KernelEstimate] = lab.second_run(case, device, "cold")
     return kernels

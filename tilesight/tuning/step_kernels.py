@@ -9,10 +9,8 @@ from ..simulator.device.device import Device
 from ..simulator.emulator.storage import STORAGE_SHIFT
 from ..simulator.jobs.stopping import LIMIT_S
 from ..simulator.launch.before import Before
-from ..simulator.operations.gpu import Gpu, as_profiled_s, empty_kernel_s
-from ..simulator.operations.price import L2, kernels_before
-from ..simulator.operations.priced import PricedKernel
-from ..simulator.operations.stated import StatedPrice
+from ..simulator.operations.cost_model import KernelCostModel, as_profiled_s, empty_kernel_s
+from ..simulator.operations.priced import KernelEstimate
 from ..simulator.prediction.kernel_row import KernelRow, fastest_first
 from ..simulator.screening.static_time import static_times_s
 from ..simulator.store.store import usual_store
@@ -49,25 +47,23 @@ class Predicting:
     Args:
         limit_s, compile_limit_s: that each prediction, and the compiler for each launch may take, None: as long as
             they like [s].
-        workers: processes; progress: called with (launches answered, launches in all); l2: as `price_step` has it.
+        workers: processes; progress: called with (launches answered, launches in all).
     """
 
     limit_s: float | None = LIMIT_S
     compile_limit_s: float | None = None
     workers: int | None = 1
     progress: Callable[[int, int], None] | None = None
-    l2: L2 = "warm"
 
 
 def simulated_kernels(
-    step: "Recorded", device: Device, name: str, predicting: Predicting, stated: Sequence[StatedPrice] = ()
-) -> dict[int, PricedKernel | str]:
+    step: "Recorded", before: Mapping[int, Before], device: Device, name: str, predicting: Predicting
+) -> dict[int, KernelEstimate | str]:
     """The Triton kernels of a step, by number of the operation: as a tuner chooses them; or why none is predicted.
 
     Args:
-        stated: prices that go before those of operations, and of kernels.
+        before: number of a Triton operation -> what ran before it.
     """
-    before = kernels_before(step.step, device, stated, predicting.l2)
     operations = {number: step.step.operations[number] for number in before}
     chosen = _chosen(step, operations, device, name, predicting)
     calls = [_following(step.calls[chosen[number]], before[number]) for number in operations]
@@ -119,7 +115,7 @@ def static_s(
     times, empty_s = [], empty_kernel_s(device)
     for call in calls:
         work = next(works) if isinstance(call, KernelCall) else None
-        busy_s = max(*static_times_s(work, device), Gpu(device).dispatch_s(work.ctas)) if work else -empty_s
+        busy_s = max(*static_times_s(work, device), KernelCostModel(device).dispatch_s(work.ctas)) if work else -empty_s
         times.append(empty_s + busy_s)
     return times
 
@@ -187,7 +183,7 @@ def movable(call: "KernelCall") -> "KernelCall":
     )
 
 
-def _priced(operation: "Operation", row: KernelRow, device: Device) -> PricedKernel | str:
+def _priced(operation: "Operation", row: KernelRow, device: Device) -> KernelEstimate | str:
     """What a Triton kernel takes; or why nobody knows, in one line. Args: row: of the chosen configuration."""
     launch = row.prediction
     if launch is None:
@@ -199,7 +195,7 @@ def _priced(operation: "Operation", row: KernelRow, device: Device) -> PricedKer
         *([f"addresses of {row.estimated_accesses} of {row.accesses} accesses are estimated"] if guessed else []),
         *(note.removeprefix(f"kernel {row.name}: ") for note in row.notes),
     ]
-    return PricedKernel(
+    return KernelEstimate(
         name=operation.name,
         source="simulated",
         time_s=as_profiled_s(traffic.time_s, device),

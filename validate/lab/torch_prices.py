@@ -18,10 +18,10 @@ from statistics import mean, median
 from typing import Any, Literal
 
 from tilesight.simulator.device.device import Device, load_device
-from tilesight.simulator.operations.gpu import Gpu
+from tilesight.simulator.operations.cost_model import KernelCostModel
 from tilesight.simulator.operations.operation import Operand, Operation
 from tilesight.simulator.operations.price import price
-from tilesight.simulator.operations.priced import PricedKernel
+from tilesight.simulator.operations.priced import KernelEstimate
 
 DATA = Path(__file__).parents[1] / "data"
 OPERATIONS, FUNCTIONS = "torch-operations-h100-2026-11-27", "torch-functions-h200-2026-11-25"
@@ -63,9 +63,9 @@ def cases(name: str) -> Iterator[Case]:
             )
 
 
-def second_run(case: Case, device: Device, temperature: Temperature) -> list[PricedKernel]:
+def second_run(case: Case, device: Device, temperature: Temperature) -> list[KernelEstimate]:
     """Kernels of a case that has run before, L2 overwritten since then or not."""
-    gpu = Gpu(device)
+    gpu = KernelCostModel(device)
     _run(case.operations, gpu)
     if temperature == "cold":
         zeros = Operand(storage=-1, storage_bytes=FLUSH_BYTES, shape=(FLUSH_BYTES,), strides=(1,), dtype="uint8")
@@ -73,7 +73,7 @@ def second_run(case: Case, device: Device, temperature: Temperature) -> list[Pri
     return _run(case.operations, gpu)
 
 
-def _run(operations: tuple[Operation, ...], gpu: Gpu) -> list[PricedKernel]:
+def _run(operations: tuple[Operation, ...], gpu: KernelCostModel) -> list[KernelEstimate]:
     return [kernel for operation in operations for kernel in price(operation, gpu)]
 
 

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ....simulator.device.device import Device
 from ....simulator.operations.operation import Operation, RecordedStep
 from ....simulator.operations.price import price_step
-from ....simulator.operations.priced import PricedKernel
+from ....simulator.operations.priced import KernelEstimate
 from ...capture.recorded import Capture
 from ..triton_launches import TritonLaunches
 
@@ -66,7 +66,7 @@ class Trials:
 
     def _time_s(self, launched: Launched, times: Iterator[float | None]) -> float:
         """Args: times: of the launches of this one, and of those that follow."""
-        simulated: dict[int, PricedKernel | str] = {}
+        simulated: dict[int, KernelEstimate | str] = {}
         for number, operation in enumerate(launched.operations):
             if operation.kind == "triton":
                 time_s = next(times)
@@ -78,5 +78,5 @@ class Trials:
         return sum(kernel.time_s for kernel in kernels) + (len(kernels) - 1) * self._device.launch_graph_s
 
 
-def _kernel(operation: Operation, time_s: float) -> PricedKernel:
-    return PricedKernel(name=operation.name, source="simulated", time_s=time_s, bound_by="instructions")
+def _kernel(operation: Operation, time_s: float) -> KernelEstimate:
+    return KernelEstimate(name=operation.name, source="simulated", time_s=time_s, bound_by="instructions")

@@ -12,9 +12,9 @@ from math import ceil, prod
 from types import MappingProxyType
 from typing import Literal
 
-from ..gpu import Gpu, memset, scratch
+from ..cost_model import KernelCostModel, memset, scratch
 from ..operation import Operand, Operation
-from ..priced import PricedKernel
+from ..priced import Kernels
 from .elementwise import copied
 
 HALF = ("bfloat16", "float16")
@@ -66,7 +66,7 @@ class Attention:
         return 4.0 * self.heads * self.queries * self.keys * padded / (2.0 if self.causal else 1.0)
 
 
-def attention(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def attention(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of `_scaled_dot_product_*_attention`."""
     problem = problem_of(operation)
     kernels = [memset(gpu)] if problem.backend == "cudnn" and problem.queries > 1 else []
@@ -81,14 +81,14 @@ def attention(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*kernels, gpu.kernel(name, reads, writes, source="attention", tensor_s=busy, note=note)]
 
 
-def products_s(problem: Attention, way: Way, flop: float, gpu: Gpu) -> float:
+def products_s(problem: Attention, way: Way, flop: float, gpu: KernelCostModel) -> float:
     """Time of the tensor cores, with what a mask and dropout add [s]."""
     time_s = _plain_s(problem, way, flop, gpu)
     extra = "_".join(name for name, is_there in zip(("mask", "dropout"), problem.extra, strict=True) if is_there)
     return time_s * gpu.cost(f"attention.{extra}_{problem.size}_{way}_factor") if extra else time_s
 
 
-def _plain_s(problem: Attention, way: Way, flop: float, gpu: Gpu) -> float:
+def _plain_s(problem: Attention, way: Way, flop: float, gpu: KernelCostModel) -> float:
     """The same without these: what query tiles cost beside their keys, in whole waves where they are few [s]."""
     device = gpu.device
     if problem.dtype == "float32" and problem.backend == "efficient" and device.mma_tf32_flop_per_cycle:
@@ -117,7 +117,7 @@ def _plain_s(problem: Attention, way: Way, flop: float, gpu: Gpu) -> float:
     return flop / (peak * fraction) * padded * idle
 
 
-def _single_s(problem: Attention, way: Way, flop: float, gpu: Gpu) -> float:
+def _single_s(problem: Attention, way: Way, flop: float, gpu: KernelCostModel) -> float:
     """The same of float32: whole tiles, those above the diagonal of a causal mask left out, in three products [s]."""
     down, across = ceil(problem.queries / SINGLE_TILE), ceil(problem.keys / SINGLE_TILE)
     walked = sum(min(row + 1, across) for row in range(down)) if problem.causal else down * across
@@ -128,7 +128,7 @@ def _single_s(problem: Attention, way: Way, flop: float, gpu: Gpu) -> float:
     return flop * whole / (rate * fraction * gpu.sms) * idle
 
 
-def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def attention_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of their gradients: rows' sums of dO O, the five products, dQ in the operands' type."""
     gradient, query, key, value, result = operation.inputs[:5]
     problem = problem_of(operation)
@@ -142,7 +142,7 @@ def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     if problem.backend == "efficient":
         filled = gpu.kernel("fill", (), (sums,))
         return [filled, main((gradient, query, key, value, result), outputs)]
-    kernels: list[PricedKernel] = []
+    kernels: Kernels = []
     if problem.backend == "cudnn":
         kernels.append(memset(gpu))
     else:
@@ -165,7 +165,7 @@ def attention_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return kernels
 
 
-def _decode(problem: Attention, operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def _decode(problem: Attention, operation: Operation, gpu: KernelCostModel) -> Kernels:
     reads, outputs = operation.inputs[:3], operation.outputs[:1]
     name = f"{problem.backend}_attention_decode"
     kernels = [
@@ -218,7 +218,7 @@ def _note(problem: Attention) -> str:
     return ""
 
 
-def split_heads(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def split_heads(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`_transform_bias_rescale_qkv`: Q, K and V of each head from rows of all three, with their bias."""
     elements = operation.inputs[0].elements
     reads, writes = operation.inputs, operation.outputs

@@ -8,9 +8,9 @@ element where they are not. All else is copied piece by piece.
 from dataclasses import replace
 from math import ceil, prod
 
-from ..gpu import SERIAL, Gpu
+from ..cost_model import SERIAL, KernelCostModel
 from ..operation import Operand, Operation
-from ..priced import PricedKernel
+from ..priced import KernelEstimate, Kernels
 from .elementwise import copied, in_order, iterate
 
 MOST_DIMS = 4
@@ -19,14 +19,14 @@ THREADS, ALIGNED_THREADS = 512, 128
 """Of a CTA of `CatArrayBatchedCopy`, of which each piece has two an SM, and of those of aligned pieces."""
 
 
-def tril(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def tril(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`tril` and `triu`."""
     output = operation.outputs[0]
     issued = gpu.cost("elementwise.triangle_instructions") * output.elements
     return [gpu.kernel("triu_tril", operation.inputs, (output,), instructions=issued, overlap=SERIAL)]
 
 
-def slice_scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def slice_scatter(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`slice_scatter`, `select_scatter`: a copy of all, and one of what takes the place of a part."""
     source, pieces, output = *operation.inputs[:2], operation.outputs[0]
     kept = [stride for axis, stride in enumerate(output.strides) if axis != int(operation.arguments.get("dim", 0))]
@@ -35,7 +35,7 @@ def slice_scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [copied(source, output, gpu), copied(pieces, place, gpu)]
 
 
-def pad_and_slice_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def pad_and_slice_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`constant_pad_nd`, gradients of slices: an output is filled, and a part of it copied to."""
     source, output = operation.inputs[0], operation.outputs[0]
     strides, axis = list(output.strides), operation.arguments.get("dim", 0)
@@ -51,7 +51,7 @@ def pad_and_slice_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]
     return [iterate("fill", (), output, gpu), copied(replace(source, shape=shape), target, gpu)]
 
 
-def repeat_flip_roll(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def repeat_flip_roll(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`repeat`, `flip`, `glu`, up-sampling: every element of the output is looked up by index arithmetic.
 
     `roll` is a kernel of its own for each dimension.
@@ -64,7 +64,7 @@ def repeat_flip_roll(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [_strided(operation.inputs[:1], output, output.elements, gpu)]
 
 
-def upsample_nhwc_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def upsample_nhwc_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`upsample_nearest2d_backward`: an element of the input's gradient adds up those that it was spread to."""
     gradient, output = operation.inputs[0], operation.outputs[0]
     issued = (
@@ -75,7 +75,7 @@ def upsample_nhwc_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]
     return [gpu.kernel("upsample_backward", (gradient,), (output,), instructions=issued, chain=window, overlap=SERIAL)]
 
 
-def _strided(reads: tuple[Operand, ...], output: Operand, elements: int, gpu: Gpu) -> PricedKernel:
+def _strided(reads: tuple[Operand, ...], output: Operand, elements: int, gpu: KernelCostModel) -> KernelEstimate:
     return gpu.kernel(
         "elementwise",
         reads,
@@ -86,7 +86,7 @@ def _strided(reads: tuple[Operand, ...], output: Operand, elements: int, gpu: Gp
     )
 
 
-def cat(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def cat(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """The kernel that joins pieces, or a copy of each."""
     pieces, output, axis = _along_an_axis(operation)
     types = {piece.dtype for piece in pieces} | {output.dtype}
@@ -110,7 +110,7 @@ def cat(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def _filled(pieces: list[Operand], output: Operand, axis: int, gpu: Gpu) -> float:
+def _filled(pieces: list[Operand], output: Operand, axis: int, gpu: KernelCostModel) -> float:
     """What HBM moves for sectors that no piece fills alone: pieces come one after the other (`getCatGridContig`) [B].
 
     Where L2 does not keep all of the output, such a sector is read for each piece, and written whole.
@@ -145,7 +145,7 @@ def _along_an_axis(operation: Operation) -> tuple[list[Operand], Operand, int]:
     return pieces, joined, axis
 
 
-def _copies(pieces: list[Operand], output: Operand, axis: int, gpu: Gpu) -> list[PricedKernel]:
+def _copies(pieces: list[Operand], output: Operand, axis: int, gpu: KernelCostModel) -> Kernels:
     kernels, begin = [], output.offset_bytes
     for piece in pieces:
         kernels.append(copied(piece, replace(output, shape=piece.shape, offset_bytes=begin), gpu))
@@ -158,7 +158,7 @@ def _order(operand: Operand) -> tuple[int, ...]:
     return tuple(sorted(range(len(operand.shape)), key=lambda axis: (-operand.strides[axis], axis)))
 
 
-def pixel_shuffle(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def pixel_shuffle(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """The copy that reorders channels and pixels."""
     source, output = operation.inputs[0], operation.outputs[0]
     in_order(source, output)
@@ -166,7 +166,7 @@ def pixel_shuffle(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [gpu.kernel("elementwise", (source,), (output,), instructions=issued, chain=8, overlap=SERIAL)]
 
 
-def rot90(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def rot90(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`rot90`: a flip, of which a quarter of a turn has another view; of whole turns a copy."""
     if int(operation.arguments.get("k", 1)) % 4 == 0:
         return [copied(operation.inputs[0], operation.outputs[0], gpu)]

@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import cmp_to_key
 from math import prod
 
-from ..gpu import LANES, OVERLAPPED, SERIAL, Gpu, scratch
+from ..cost_model import LANES, OVERLAPPED, SERIAL, KernelCostModel, scratch
 from ..operation import Operand, Operation
-from ..priced import NoPrice, PricedKernel
+from ..priced import KernelEstimate, Kernels, NoPrice
 from .names import DRAWN, FILLED, MATH, MATH_BACKWARD, SERIES_OF
 
 THREADS = 128
@@ -32,7 +32,7 @@ POLAR = 2
 """Functions of an element: a sine, a cosine."""
 
 
-def elementwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def elementwise(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """The kernel of an elementwise operation; of `masked_fill` a copy before it."""
     name, output = operation.name.strip("_"), operation.outputs[0]
     inputs = list(operation.inputs)
@@ -51,7 +51,9 @@ def elementwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [iterate(name, inputs, output, gpu, more_outputs=more)]
 
 
-def random_fill(name: str, inputs: Sequence[Operand], outputs: Sequence[Operand], gpu: Gpu) -> PricedKernel:
+def random_fill(
+    name: str, inputs: Sequence[Operand], outputs: Sequence[Operand], gpu: KernelCostModel
+) -> KernelEstimate:
     """A kernel that draws a random number for every element."""
     return gpu.kernel(
         f"distribution_{name}",
@@ -62,7 +64,7 @@ def random_fill(name: str, inputs: Sequence[Operand], outputs: Sequence[Operand]
     )
 
 
-def copied(source: Operand, target: Operand, gpu: Gpu) -> PricedKernel:
+def copied(source: Operand, target: Operand, gpu: KernelCostModel) -> KernelEstimate:
     """A copy: the copy engine's where nothing changes, else a kernel's."""
     same = source.dtype == target.dtype and source.is_dense and source.shape == target.shape
     if same and source.strides == target.strides:
@@ -70,7 +72,7 @@ def copied(source: Operand, target: Operand, gpu: Gpu) -> PricedKernel:
     return iterate("copy", (source,), target, gpu)
 
 
-def contiguous(source: Operand, number: int, gpu: Gpu) -> tuple[list[PricedKernel], Operand]:
+def contiguous(source: Operand, number: int, gpu: KernelCostModel) -> tuple[Kernels, Operand]:
     """A tensor in the order of its dimensions, and the copy that makes it where it is not.
 
     Args:
@@ -89,8 +91,8 @@ def in_order(*operands: Operand) -> None:
 
 
 def iterate(
-    name: str, inputs: Sequence[Operand], output: Operand, gpu: Gpu, *, more_outputs: Sequence[Operand] = ()
-) -> PricedKernel:
+    name: str, inputs: Sequence[Operand], output: Operand, gpu: KernelCostModel, *, more_outputs: Sequence[Operand] = ()
+) -> KernelEstimate:
     """The kernel that TensorIterator launches for operands."""
     tensors = list(inputs)
     shape, strides = coalesced((output, *tensors, *more_outputs))
@@ -135,7 +137,7 @@ def iterate(
 
 
 def scattered_bytes(
-    shape: Sequence[int], operands: Sequence[Operand], strides: Sequence[Sequence[int]], work: int, gpu: Gpu
+    shape: Sequence[int], operands: Sequence[Operand], strides: Sequence[Sequence[int]], work: int, gpu: KernelCostModel
 ) -> tuple[float, float]:
     """What sectors cost that lanes of a warp do not share, as neighbours lie a stride apart: of L2, of HBM again [B].
 
@@ -221,30 +223,30 @@ def _broadcast(operand: Operand, shape: tuple[int, ...]) -> tuple[int, ...]:
     )
 
 
-def prelu(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def prelu(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Elements, or those that are negative times their channel's slope."""
     return [iterate("prelu", operation.inputs, operation.outputs[0], gpu)]
 
 
-def prelu_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def prelu_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients of elements, and of each one's slope, which a sum adds up afterwards."""
     issued = gpu.cost("elementwise.prelu_backward_instructions") * operation.outputs[0].elements
     reads, writes = operation.inputs, operation.outputs
     return [gpu.kernel("prelu_backward", reads, writes, instructions=issued, chain=4, overlap=OVERLAPPED)]
 
 
-def complex_(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def complex_(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`complex`: real and imaginary parts side by side."""
     return [iterate("complex", operation.inputs, operation.outputs[0], gpu)]
 
 
-def polar(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def polar(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """One kernel, without casts."""
     issued = POLAR * gpu.cost("elementwise.transcendental_instructions") * operation.outputs[0].elements
     return [gpu.kernel("polar", operation.inputs, operation.outputs, instructions=issued, chain=1)]
 
 
-def angle(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def angle(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Of complex numbers a complex result, whose real parts are copied; of real ones one kernel."""
     source, output = operation.inputs[0], operation.outputs[0]
     if source.dtype not in REAL:
@@ -254,7 +256,7 @@ def angle(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [iterate("atan2", (source,), made, gpu), iterate("copy", (parts,), output, gpu)]
 
 
-def rrelu_with_noise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def rrelu_with_noise(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`rrelu_with_noise`: in training a slope is drawn, and kept, for every element."""
     source, output = operation.inputs[0], operation.outputs[0]
     if operation.arguments.get("training"):

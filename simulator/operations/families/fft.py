@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, isqrt, log2
 
-from ..gpu import SERIAL, Gpu, scratch
+from ..cost_model import SERIAL, KernelCostModel, scratch
 from ..operation import Operand, Operation
-from ..priced import NoPrice, PricedKernel
+from ..priced import KernelEstimate, Kernels, NoPrice
 from .elementwise import REAL, copied, iterate
 
 LONGEST = 1 << 14
@@ -55,7 +55,7 @@ class Lines:
         """Over a line."""
         return max(ceil(log2(max(self.points, 2)) / RADIX_BITS), 1) + self.split
 
-    def instructions(self, gpu: Gpu) -> float:
+    def instructions(self, gpu: KernelCostModel) -> float:
         """Of a point. Raises: NoPrice: a factor has no kernel of its own."""
         power, odd = _factors(self.points)
         if odd and max(odd) > LARGEST_FACTOR:
@@ -65,7 +65,7 @@ class Lines:
         ) * sum(odd)
 
 
-def fft(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def fft(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`_fft_r2c`, `_fft_c2r`, `_fft_c2c`: copies before, kernels of each dimension, a product with the scale."""
     source, output = operation.inputs[0], operation.outputs[0]
     rank = len(source.shape)
@@ -94,7 +94,7 @@ def fft(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return kernels
 
 
-def _laid_out(operation: Operation, axes: Sequence[int], gpu: Gpu) -> tuple[list[PricedKernel], Operand]:
+def _laid_out(operation: Operation, axes: Sequence[int], gpu: KernelCostModel) -> tuple[Kernels, Operand]:
     """A copy where lines do not lie as the library takes them; of `_fft_c2r` always, as that overwrites what it reads.
 
     Source: `_exec_fft`, `_fft_c2r_cufft` in ATen/native/cuda/SpectralOps.cpp, torch 2.11.
@@ -107,7 +107,7 @@ def _laid_out(operation: Operation, axes: Sequence[int], gpu: Gpu) -> tuple[list
     return [copied(source, made, gpu)], made
 
 
-def _real(source: Operand, output: Operand, size: int, item_bytes: int, gpu: Gpu, *, back: bool) -> list[PricedKernel]:
+def _real(source: Operand, output: Operand, size: int, item_bytes: int, gpu: KernelCostModel, *, back: bool) -> Kernels:
     """Real lines of `size` points in one kernel, or complex ones between kernels that pack and split them."""
     count = (output if back else source).elements // size
     if size <= LONGEST and size % 2 == 0:
@@ -127,7 +127,7 @@ def _real(source: Operand, output: Operand, size: int, item_bytes: int, gpu: Gpu
     return [*(first if size % 2 else []), *whole, last]
 
 
-def _complex(reads: tuple[Operand, ...], writes: tuple[Operand, ...], lines: Lines, gpu: Gpu) -> list[PricedKernel]:
+def _complex(reads: tuple[Operand, ...], writes: tuple[Operand, ...], lines: Lines, gpu: KernelCostModel) -> Kernels:
     """The kernels of complex lines. Raises: NoPrice: lines of a length that has none."""
     if lines.points <= LONGEST:
         return [_kernel("fft", reads, writes, lines, gpu)]
@@ -150,9 +150,9 @@ def _kernel(
     reads: tuple[Operand, ...],
     writes: tuple[Operand, ...],
     lines: Lines,
-    gpu: Gpu,
+    gpu: KernelCostModel,
     hbm_fraction: float = 1.0,
-) -> PricedKernel:
+) -> KernelEstimate:
     """A kernel that takes whole lines: by bytes and instructions of all, or as long as those of its CTAs one by one.
 
     A CTA loads its points, computes and exchanges them pass by pass, and stores them: of a CTA nothing overlaps, of

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from ..gpu import SERIAL, Gpu
+from ..cost_model import SERIAL, KernelCostModel
 from ..operation import Operand, Operation
-from ..priced import PricedKernel
+from ..priced import Kernels
 from .elementwise import copied
 
 CHUNK = 1 << 16
@@ -30,7 +30,7 @@ class Piece:
     elements: int
 
 
-def foreach(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def foreach(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """The kernels of an operation on lists of tensors of equal shapes."""
     made = operation.outputs or operation.inputs
     count = _list_length(operation)
@@ -53,7 +53,7 @@ def foreach(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return kernels
 
 
-def _copies(targets: Sequence[Operand], sources: Sequence[Operand], gpu: Gpu) -> list[PricedKernel]:
+def _copies(targets: Sequence[Operand], sources: Sequence[Operand], gpu: KernelCostModel) -> Kernels:
     """Copies of a list: together where all sources have one dtype, and layouts are equal; else one after another.
 
     Source: foreach_tensor_copy_list_kernel_cuda_ of ATen/native/cuda/ForeachBinaryOpList.cu.
@@ -69,9 +69,9 @@ def _walked(
     lists: Sequence[Sequence[Operand]],
     written: Sequence[Sequence[Operand]],
     depth: int,
-    gpu: Gpu,
+    gpu: KernelCostModel,
     instructions: float = 0.0,
-) -> list[PricedKernel]:
+) -> Kernels:
     """The launches that walk lists. Args: lists: that are read; depth: of all lists; instructions: of an element."""
     return [
         gpu.kernel(

@@ -7,9 +7,9 @@ ATen/native/cuda/Bucketization.cu, torch 2.11.
 
 from math import ceil, exp, log2, prod
 
-from ..gpu import LANES, SERIAL, Gpu, memset, part, scratch
+from ..cost_model import LANES, SERIAL, KernelCostModel, memset, part, scratch
 from ..operation import Operand, Operation
-from ..priced import PricedKernel
+from ..priced import KernelEstimate, Kernels
 from .elementwise import copied, iterate
 from .sorting import radix_sorted
 
@@ -26,7 +26,7 @@ SLICES = 4
 """Indices of a CTA that adds slices of up to a warp's width (`indices_per_block`)."""
 
 
-def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def gather(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`embedding`, `index_select`, `index`, `gather`: rows as wide loads, or elements, from L1 if they fit."""
     output, source = operation.outputs[0], operation.inputs[0]
     indices = [operand for operand in operation.inputs if operand.dtype in ("int64", "int32", "bool")]
@@ -34,7 +34,7 @@ def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     rows = operation.name != "gather" and len(indices) == 1 and row % VECTOR_BYTES == 0 and source.is_dense
     if rows and len(source.shape) > 1 and output.elements == indices[0].elements * prod(source.shape[1:]):
         return [_rows_gathered(source, indices[0], output, row, gpu)]
-    casts: list[PricedKernel] = []
+    casts: Kernels = []
     if "index" in operation.name and operation.name != "index_select":
         indices, casts = _as_long(indices, gpu)
     is_gather = operation.name == "gather"
@@ -57,14 +57,16 @@ def gather(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def _as_long(indices: list[Operand], gpu: Gpu) -> tuple[list[Operand], list[PricedKernel]]:
+def _as_long(indices: list[Operand], gpu: KernelCostModel) -> tuple[list[Operand], Kernels]:
     """Indices of 64 bits, as `index` wants them (`make_info`, ATen/native/TensorAdvancedIndexing.cpp), and casts."""
     wide = [scratch(operand, 0, dtype="int64") if operand.dtype == "int32" else operand for operand in indices]
     casts = [copied(old, new, gpu) for old, new in zip(indices, wide, strict=True) if old is not new]
     return wide, casts
 
 
-def _rows_gathered(source: Operand, indices: Operand, output: Operand, row_bytes: int, gpu: Gpu) -> PricedKernel:
+def _rows_gathered(
+    source: Operand, indices: Operand, output: Operand, row_bytes: int, gpu: KernelCostModel
+) -> KernelEstimate:
     """`vectorized_gather_kernel`: CTAs of their own for each row load its index, and then 16 bytes a thread.
 
     Rows come in any order: each once from HBM as far as there are as many, and again where L2 has lost it since.
@@ -105,7 +107,7 @@ def found_again(size_bytes: float, capacity_bytes: float) -> float:
     return 1.0 - exp(-low)
 
 
-def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def scatter(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`index_put_`, `index_add_`, `scatter_`, `scatter_add_`, `index_copy_`.
 
     Out of place a copy comes first; where `index_put_` adds, a sort of its indices. Gradients of `index` add in place
@@ -116,7 +118,7 @@ def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     values = max(operation.inputs[1:], key=lambda operand: (operand.dtype not in ("int64", "bool"), operand.elements))
     is_sorted = bool(operation.arguments.get("accumulate"))
     adds = "add" in operation.name or is_sorted
-    kernels: list[PricedKernel] = []
+    kernels: Kernels = []
     if not operation.name.endswith("_") and not (is_sorted and operation.phase == "backward"):
         kernels.append(iterate("copy", (target,), output, gpu))
     if is_sorted:
@@ -157,7 +159,7 @@ def scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return kernels
 
 
-def _repeats_walked(indices: int, places: int, gpu: Gpu) -> float:
+def _repeats_walked(indices: int, places: int, gpu: KernelCostModel) -> float:
     """Latencies of `indexing_backward_kernel_small_stride`: the first warp of equal indices counts and adds them all.
 
     Its CTA of four stays meanwhile; the others end at once. Source: ATen/native/cuda/Indexing.cu, torch 2.11.
@@ -168,7 +170,7 @@ def _repeats_walked(indices: int, places: int, gpu: Gpu) -> float:
     return gpu.cost("index.repeated_loads") * repeats * max(working / slots, 1.0) + (indices / SLICES - working) / slots
 
 
-def _places_sorted(indices: Operand, places: int, gpu: Gpu) -> list[PricedKernel]:
+def _places_sorted(indices: Operand, places: int, gpu: KernelCostModel) -> Kernels:
     """Indices wrapped, made places, numbered and sorted by as many bits as places have (Indexing.cu)."""
     wrapped, numbers = scratch(indices, 0), scratch(indices, 1)
     return [
@@ -181,7 +183,7 @@ def _places_sorted(indices: Operand, places: int, gpu: Gpu) -> list[PricedKernel
     ]
 
 
-def embedding_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def embedding_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradient of an embedding: zeros, and rows added; many indices are sorted first."""
     gradient, indices = operation.inputs[:2]
     output = operation.outputs[0]
@@ -204,7 +206,7 @@ def embedding_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def searchsorted(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def searchsorted(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """The one kernel of a search."""
     first, second = operation.inputs[:2]
     values, bounds = (first, second) if operation.name == "bucketize" else (second, first)

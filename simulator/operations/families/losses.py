@@ -7,9 +7,9 @@ image, a thread loads a pixel's target and then its value, pixel after pixel, an
 
 from math import ceil, log2
 
-from ..gpu import SERIAL, Gpu, part, scratch
+from ..cost_model import SERIAL, KernelCostModel, part, scratch
 from ..operation import Operand, Operation
-from ..priced import PricedKernel
+from ..priced import Kernels
 from .elementwise import copied, iterate
 from .reductions import MEAN, SUM, reduced
 
@@ -26,7 +26,7 @@ CTAS_IN_ONE = 128
 NO_REDUCTION = 0
 
 
-def nll_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def nll_loss(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`nll_loss_forward`: a thread loads a row's target and then its value, row after row; all add up.
 
     A turn of the CTA takes these latencies, and a cycle for each sector, or the translations that its rows wait for.
@@ -43,7 +43,7 @@ def nll_loss(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [gpu.kernel("nll_loss_forward", (taken, targets), operation.outputs, latency_s=waits, overlap=SERIAL)]
 
 
-def nll_loss_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def nll_loss_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Its gradient: zeros, and a value in each row, whose target is loaded; for no store anybody waits."""
     output, targets = operation.outputs[0], operation.inputs[2]
     _, turns, threads = _loss_turns(output, operation)
@@ -62,7 +62,7 @@ def _loss_turns(scores: Operand, operation: Operation) -> tuple[int, int, int]:
     return rows, ceil(rows / threads), threads
 
 
-def loss_of_logits(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def loss_of_logits(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`binary_cross_entropy_with_logits`: (1 - y) x - log sigmoid x, and its mean or sum."""
     logits, targets = operation.inputs[:2]
     output = operation.outputs[0]
@@ -77,20 +77,20 @@ def loss_of_logits(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*kernels, *_meaned(operation, losses, output, gpu)]
 
 
-def loss_of_elements(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def loss_of_elements(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss`: of each element, and their mean or sum."""
     output = operation.outputs[0]
     losses = scratch(operation.inputs[0], 0)
     return [iterate("sub", operation.inputs, losses, gpu), *_meaned(operation, losses, output, gpu)]
 
 
-def _meaned(operation: Operation, losses: Operand, output: Operand, gpu: Gpu) -> list[PricedKernel]:
+def _meaned(operation: Operation, losses: Operand, output: Operand, gpu: KernelCostModel) -> Kernels:
     """Kernels of the reduction that a loss is asked for: 0 none, 1 mean, 2 sum."""
     kind = operation.arguments.get("reduction", 1)
     return reduced(losses, (output,), (), gpu, SUM if kind == 2 else MEAN) if kind else []
 
 
-def binary_cross_entropy(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def binary_cross_entropy(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Losses of elements, their product with weights, their mean or sum, and a copy of it."""
     output, kind = operation.outputs[0], operation.arguments.get("reduction", 1)
     losses = output if kind == NONE else scratch(operation.inputs[0], 0)
@@ -112,7 +112,7 @@ def binary_cross_entropy(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*kernels, copied(value, output, gpu)]
 
 
-def binary_cross_entropy_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def binary_cross_entropy_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Their gradient, of a number that all share, its product with weights, and its share of a mean."""
     output = operation.outputs[0]
     kernels = [iterate("sigmoid_backward", operation.inputs[:3], output, gpu)]
@@ -122,7 +122,7 @@ def binary_cross_entropy_backward(operation: Operation, gpu: Gpu) -> list[Priced
     return [*kernels, *([iterate("div", (output,), output, gpu)] if is_mean else [])]
 
 
-def nll_loss2d(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def nll_loss2d(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`nll_loss2d_forward`: zeros, the loss, and its division by all weights where a mean is asked for."""
     scores, targets = operation.inputs[:2]
     taken = part(scores, min(targets.elements * gpu.device.sector_bytes, scores.bytes))
@@ -138,7 +138,7 @@ def nll_loss2d(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def nll_loss2d_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def nll_loss2d_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Its gradient: zeros, and a value for each pixel, whose target is loaded; for no store anybody waits.
 
     A turn of a CTA takes a cycle for each sector that it stores to, classes drawn alike.
@@ -154,7 +154,7 @@ def nll_loss2d_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [filled, gpu.kernel("nll_loss2d_backward", (targets,), (touched,), latency_s=waits, overlap=SERIAL)]
 
 
-def _image_turns(targets: Operand, gpu: Gpu) -> float:
+def _image_turns(targets: Operand, gpu: KernelCostModel) -> float:
     """Of a CTA over its pixels, and of the GPU over CTAs."""
     images = targets.shape[0]
     pixels = targets.elements // max(images, 1)

@@ -2,9 +2,9 @@
 
 from math import ceil, prod
 
-from ..gpu import OVERLAPPED, SERIAL, Gpu, memset, scratch
+from ..cost_model import OVERLAPPED, SERIAL, KernelCostModel, memset, scratch
 from ..operation import Operand, Operation
-from ..priced import PricedKernel
+from ..priced import KernelEstimate, Kernels
 from .elementwise import contiguous, copied, iterate
 from .reductions import SUM, reduced
 
@@ -27,7 +27,7 @@ PLANE_THREADS, MOST_PLANES = 64, 256 << 10
 ATen/native/cuda/Normalization.cuh)."""
 
 
-def layer_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def layer_norm(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`native_layer_norm` and `_fused_rms_norm`: a CTA loads its row twice, the second time from where it is."""
     source = operation.inputs[0]
     row = prod(operation.arguments.get("normalized_shape", ())) or source.shape[-1]
@@ -55,7 +55,7 @@ def layer_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def layer_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def layer_norm_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients of a norm: of its input, then of its weights, as far as they are wanted (`output_mask`)."""
     wanted = operation.arguments.get("output_mask", (True, len(operation.outputs) > 1))
     copies, gradient = contiguous(operation.inputs[0], 0, gpu)
@@ -80,7 +80,7 @@ def layer_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return kernels
 
 
-def _read_again(sources: tuple[Operand, ...], row: int, gpu: Gpu) -> float:
+def _read_again(sources: tuple[Operand, ...], row: int, gpu: KernelCostModel) -> float:
     """Bytes that L2 has lost when CTAs load their rows once more: those at work, and their results, overflow it [B]."""
     rows = sources[0].elements // row
     live = min(rows, NORM_CTAS_PER_SM * gpu.sms) * row * sources[0].item_bytes * (len(sources) + 1)
@@ -88,7 +88,9 @@ def _read_again(sources: tuple[Operand, ...], row: int, gpu: Gpu) -> float:
     return lost * sum(source.bytes for source in sources)
 
 
-def _weights_backward(gradient: Operand, source: Operand, outputs: tuple[Operand, ...], gpu: Gpu) -> list[PricedKernel]:
+def _weights_backward(
+    gradient: Operand, source: Operand, outputs: tuple[Operand, ...], gpu: KernelCostModel
+) -> Kernels:
     """`GammaBetaBackwardCUDAKernelTemplate`: a CTA goes down all rows of 32 columns, so few columns keep few SMs busy.
 
     Of very many rows of few columns it takes 32, and what it leaves is summed (`LaunchGammaBetaBackwardCUDAKernel`).
@@ -120,7 +122,7 @@ def _weights_backward(gradient: Operand, source: Operand, outputs: tuple[Operand
     ]
 
 
-def group_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def group_norm(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`native_group_norm`: moments of each group, factors of each channel, the product."""
     source, moments = operation.inputs[0], operation.outputs[1:]
     groups = max(moments[0].elements, 1) if moments else 1
@@ -134,7 +136,7 @@ def group_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def group_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def group_norm_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Its gradients: sums over each channel of an image, factors of groups, the input's, and those of the weights.
 
     Source: `GroupNormBackwardKernelImplInternal`, ATen/native/cuda/group_norm_kernel.cu, torch 2.11 to 2.13.
@@ -172,7 +174,7 @@ def group_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return kernels
 
 
-def batch_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def batch_norm(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`native_batch_norm` and its like: statistics where they are learnt, and their update; the product."""
     training = operation.arguments.get("training", "no_training" not in operation.name)
     source, moments = operation.inputs[0], operation.outputs[1:]
@@ -204,7 +206,7 @@ def batch_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*first, _scaled(operation, gpu, "batch_norm_transform")]
 
 
-def batch_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def batch_norm_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Its gradient: a CTA goes through its channel for the sums, and again for the input's; of channels last apart."""
     operands = operation.inputs[:2]
     if _is_channels_last(operands[1]):
@@ -225,7 +227,7 @@ def batch_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [gpu.kernel(name, operands, operation.outputs, instructions=issued, chain=loads, overlap=SERIAL)]
 
 
-def cudnn_batch_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def cudnn_batch_norm_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients of batch norms that cuDNN has done, in either layout."""
     if _is_channels_last(operation.inputs[0]):
         return [
@@ -237,7 +239,7 @@ def cudnn_batch_norm_backward(operation: Operation, gpu: Gpu) -> list[PricedKern
     return [_channels_walked("cudnn_batch_norm_backward", operation, 2, gpu)]
 
 
-def _channels_walked(name: str, operation: Operation, operands: int, gpu: Gpu) -> PricedKernel:
+def _channels_walked(name: str, operation: Operation, operands: int, gpu: KernelCostModel) -> KernelEstimate:
     """A kernel of cuDNN's for batch norms in training: a CTA walks its channel for sums, and again for results.
 
     Args:
@@ -261,7 +263,7 @@ def _inferred_by_cudnn(operation: Operation) -> bool:
     return single and lines and source.shape[0] <= INFERENCE_IMAGES
 
 
-def _channels_inferred(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def _channels_inferred(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """The library's kernel for known moments: a CTA takes a channel of an image, however short; a copy before it."""
     copies, source = contiguous(operation.inputs[0], 0, gpu)
     images, channels, *plane = source.shape
@@ -275,7 +277,9 @@ def _channels_inferred(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*copies, gpu.kernel(name, reads, operation.outputs[:1], ctas=ctas, chain=loads, overlap=SERIAL)]
 
 
-def _channels_together(name: str, operation: Operation, operands: int, issued: float, gpu: Gpu) -> PricedKernel:
+def _channels_together(
+    name: str, operation: Operation, operands: int, issued: float, gpu: KernelCostModel
+) -> KernelEstimate:
     """The same of channels that lie together, after a memset. Args: issued: instructions for an element."""
     instructions = issued * operation.inputs[0].elements
     reads, writes = operation.inputs[:operands], operation.outputs[:1]
@@ -287,7 +291,7 @@ def _is_channels_last(source: Operand) -> bool:
     return len(source.shape) > 1 and source.strides[1] == 1 and source.is_dense
 
 
-def _semaphores(source: Operand, gpu: Gpu) -> list[PricedKernel]:
+def _semaphores(source: Operand, gpu: KernelCostModel) -> Kernels:
     """Zeros of the CTAs that share channels, channels last: as many as 16 elements a thread leave, from 8 on.
 
     Source: `flexible_launch_configs`, ATen/native/cuda/Normalization.cuh, torch 2.11 to 2.13.
@@ -301,7 +305,7 @@ def _semaphores(source: Operand, gpu: Gpu) -> list[PricedKernel]:
     return [gpu.kernel("vectorized_elementwise", (), ())] if ceil(elements / (down * 16)) >= 8 else []
 
 
-def _channel_loads(source: Operand, gpu: Gpu) -> float:
+def _channel_loads(source: Operand, gpu: KernelCostModel) -> float:
     """Latencies that a channel takes its CTA, a line of threads for each image (`getNumThreads`, Normalization.cuh)."""
     images, channels, *plane = source.shape
     threads = _plane_threads(prod(plane))
@@ -309,7 +313,7 @@ def _channel_loads(source: Operand, gpu: Gpu) -> float:
     return gpu.cost("norm.moment_loads") * turns * max(channels / (4 * gpu.sms), 1.0)
 
 
-def _scaled(operation: Operation, gpu: Gpu, name: str) -> PricedKernel:
+def _scaled(operation: Operation, gpu: KernelCostModel, name: str) -> KernelEstimate:
     """Each element by the factors of its channel; in batch norms a CTA takes a channel of an image, or of some."""
     source, output = operation.inputs[0], operation.outputs[:1]
     if name != "elementwise" and _is_channels_last(source):

@@ -11,9 +11,9 @@ ATen/native/cudnn/RNN.cpp, torch 2.11.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..gpu import SERIAL, Gpu, part, scratch
+from ..cost_model import SERIAL, KernelCostModel, part, scratch
 from ..operation import Operand, Operation
-from ..priced import PricedKernel
+from ..priced import Kernels
 from .elementwise import copied, iterate, random_fill
 from .products.matmul import Product, multiplied
 
@@ -29,7 +29,7 @@ SHORT_STATE = 128
 FOLLOWING = "layers and directions are priced one after the other; cuDNN may run them beside each other"
 
 
-def recurrent_cell(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def recurrent_cell(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`_thnn_fused_gru_cell`, `_thnn_fused_lstm_cell`: gates of both products and their biases, an element a thread."""
     issued = gpu.cost("recurrent.cell_instructions") * operation.outputs[0].elements
     reads, writes = operation.inputs, operation.outputs
@@ -59,10 +59,10 @@ class Layers:
             yield first, second, first.shape[1]
 
 
-def cudnn_rnn(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def cudnn_rnn(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of whole layers, and torch's copies before: inputs with steps first, weights that lie apart."""
     layers = _layers(operation)
-    kernels: list[PricedKernel] = []
+    kernels: Kernels = []
     if operation.arguments.get("batch_first"):
         turned = scratch(layers.source, 0, shape=layers.source.shape)
         kernels.append(iterate("copy", (layers.source,), turned, gpu))
@@ -117,7 +117,7 @@ def _layers(operation: Operation) -> Layers:
     )
 
 
-def _gathered_weights(layers: Layers, gpu: Gpu) -> list[PricedKernel]:
+def _gathered_weights(layers: Layers, gpu: KernelCostModel) -> Kernels:
     """Weights of bf16 are copied to one place in every call: `flatten_parameters` leaves them where they are.
 
     Source: `CUDNN_TENSOR_DTYPES` of torch.backends.cudnn, which lacks bf16, and `_cudnn_rnn`.
@@ -133,20 +133,20 @@ def _chunks(steps: int, chunk: int) -> Sequence[int]:
 
 
 def _product(
-    rows: int, columns: int, depth: int, reads: tuple[Operand, ...], writes: Operand, gpu: Gpu
-) -> list[PricedKernel]:
+    rows: int, columns: int, depth: int, reads: tuple[Operand, ...], writes: Operand, gpu: KernelCostModel
+) -> Kernels:
     dtype = reads[0].dtype if reads[0].dtype == "bfloat16" else "tf32"
     product = Product(batch=1, m=rows, n=columns, k=depth, dtype=dtype, along_k=True)
     return multiplied(product, reads, (writes,), gpu)
 
 
-def _stepped(layers: Layers, states: Operand, gates: Operand, output: Operand, gpu: Gpu) -> list[PricedKernel]:
+def _stepped(layers: Layers, states: Operand, gates: Operand, output: Operand, gpu: KernelCostModel) -> Kernels:
     """A product and a cell for each step; from the second one on all steps are alike."""
     first = _step(layers, states, gates, output, gpu)
     return first + (_step(layers, states, gates, output, gpu) * (layers.steps - 1) if layers.steps > 1 else [])
 
 
-def _step(layers: Layers, states: Operand, gates: Operand, output: Operand, gpu: Gpu) -> list[PricedKernel]:
+def _step(layers: Layers, states: Operand, gates: Operand, output: Operand, gpu: KernelCostModel) -> Kernels:
     """The product of a step, and its cell, which leaves a row of the output."""
     before = scratch(output, 4, shape=(layers.rows, layers.units))
     made = scratch(output, 5, shape=(layers.rows, states.shape[0]))
@@ -159,7 +159,7 @@ def _step(layers: Layers, states: Operand, gates: Operand, output: Operand, gpu:
     return [step, *more, cell]
 
 
-def _kept(layers: Layers, states: Operand, gates: Operand, output: Operand, gpu: Gpu) -> list[PricedKernel]:
+def _kept(layers: Layers, states: Operand, gates: Operand, output: Operand, gpu: KernelCostModel) -> Kernels:
     """One kernel for all steps, whose CTAs keep weights if these fit an SM; a GRU's biases are added before."""
     fill = gpu.device.sm_fill_bytes_per_cycle
     fits = states.bytes <= gpu.device.smem_per_cta_bytes

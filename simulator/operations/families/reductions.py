@@ -10,9 +10,9 @@ Where CTAs share an output, the last of them adds up what all have left, one sum
 from dataclasses import dataclass, replace
 from math import ceil
 
-from ..gpu import SERIAL, Gpu, memset, scratch
+from ..cost_model import SERIAL, KernelCostModel, memset, scratch
 from ..operation import Operand, Operation
-from ..priced import PricedKernel
+from ..priced import Kernels
 from .elementwise import LINE_BYTES, copied
 
 Dimensions = list[tuple[int, int]]
@@ -33,7 +33,7 @@ WALKED = "reduction.walked_norm"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceOp:
-    """How two values become one: keys of what it costs (`Gpu.cost`).
+    """How two values become one: keys of what it costs (`KernelCostModel.cost`).
 
     Args:
         step: latencies of loads that four values take along the innermost dimension.
@@ -96,7 +96,7 @@ class ReduceConfig:
     kept: int = 0
 
 
-def reduction(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def reduction(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """The kernel of a reduction; a memset before it where CTAs share an output, and a cast to another type."""
     source, outputs = operation.inputs[0], operation.outputs
     given = operation.arguments.get("dim")
@@ -122,8 +122,8 @@ def reduce_op_of(name: str) -> ReduceOp:
 
 
 def reduced(
-    source: Operand, outputs: tuple[Operand, ...], axes: tuple[int, ...], gpu: Gpu, combining: ReduceOp
-) -> list[PricedKernel]:
+    source: Operand, outputs: tuple[Operand, ...], axes: tuple[int, ...], gpu: KernelCostModel, combining: ReduceOp
+) -> Kernels:
     """The kernels that reduce a tensor along axes, or along all of them where none is given."""
     rank = len(source.shape)
     axes = tuple(axis % rank for axis in axes if rank) or tuple(range(rank))
@@ -173,7 +173,7 @@ def reduced(
     return [memset(gpu), kernel] if division.shared else [kernel]
 
 
-def divided(inputs: int, outputs: int, inner: bool, gpu: Gpu) -> ReduceConfig:
+def divided(inputs: int, outputs: int, inner: bool, gpu: KernelCostModel) -> ReduceConfig:
     """Threads and CTAs of a reduction of `inputs` values to each of `outputs`."""
     most, wide = MAX_THREADS, 1
     first, second = (inputs, outputs) if inner else (outputs, inputs)

@@ -9,9 +9,9 @@ by comparing and swapping until none has come between: threads of a CTA that mee
 
 from math import ceil, prod
 
-from ..gpu import SERIAL, Gpu, scratch
+from ..cost_model import SERIAL, KernelCostModel, scratch
 from ..operation import Operand, Operation
-from ..priced import PricedKernel
+from ..priced import KernelEstimate, Kernels
 from .elementwise import contiguous, copied, iterate
 from .reductions import LARGEST, reduced
 
@@ -25,7 +25,7 @@ LEAST_WIDTH, MOST_WIDTH = 4, 9
 """Logarithm of the fewest and most threads that a row has."""
 
 
-def histogram(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def histogram(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of `histc` and `bincount`: zeros, and the additions; of `bincount` the ends of its range before."""
     source, output = operation.inputs[0], operation.outputs[0]
     kernels = []
@@ -61,10 +61,10 @@ def other_histogram(operation: Operation) -> str:
     return "of more bins than shared memory holds" if operation.outputs[0].bytes + 8 >= SMEM_BYTES else ""
 
 
-def cumsum(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def cumsum(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`cumsum` and `cumprod`, of values of the result's type, in the order of their dimensions."""
     source, output = operation.inputs[0], operation.outputs[0]
-    kernels: list[PricedKernel] = []
+    kernels: Kernels = []
     if source.dtype != output.dtype:
         wide = scratch(source, 0, dtype=output.dtype)
         kernels, source = [copied(source, wide, gpu)], wide
@@ -81,7 +81,7 @@ def cumsum(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*kernels, _down(source, (output,), row, prod(source.shape[axis + 1 :]), gpu)]
 
 
-def cummax(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def cummax(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`cummax`, `cummin`, which give places too, and `logcumsumexp`: kernels of the same form, with dearer steps."""
     kernels, source = contiguous(operation.inputs[0], 1, gpu)
     rank = len(source.shape)
@@ -100,8 +100,8 @@ def width_log2(rows: int, row: int) -> int:
 
 
 def _along(
-    source: Operand, outputs: tuple[Operand, ...], row: int, gpu: Gpu, step: str = "scan.step_cycles"
-) -> PricedKernel:
+    source: Operand, outputs: tuple[Operand, ...], row: int, gpu: KernelCostModel, step: str = "scan.step_cycles"
+) -> KernelEstimate:
     """`tensor_kernel_scan_innermost_dim`, with indices or without."""
     rows = source.elements // row
     width = width_log2(rows, row)
@@ -118,7 +118,7 @@ def _along(
     )
 
 
-def _down(source: Operand, outputs: tuple[Operand, ...], row: int, inner: int, gpu: Gpu) -> PricedKernel:
+def _down(source: Operand, outputs: tuple[Operand, ...], row: int, inner: int, gpu: KernelCostModel) -> KernelEstimate:
     """`tensor_kernel_scan_outer_dim`."""
     threads = min(inner, THREADS)
     waves = _waves(source.elements // (row * inner) * ceil(inner / threads), threads, gpu)
@@ -127,6 +127,6 @@ def _down(source: Operand, outputs: tuple[Operand, ...], row: int, inner: int, g
     )
 
 
-def _waves(ctas: int, threads: int, gpu: Gpu) -> float:
+def _waves(ctas: int, threads: int, gpu: KernelCostModel) -> float:
     resident = min(gpu.device.max_warps_per_sm // ceil(threads / WARP), gpu.device.max_ctas_per_sm)
     return max(ctas / (resident * gpu.sms), 1.0)

@@ -7,9 +7,9 @@ SegmentReduce.cu, EmbeddingBag.cu, torch 2.11.
 
 from math import ceil, exp, prod
 
-from ..gpu import SERIAL, Gpu, part, scratch
+from ..cost_model import SERIAL, KernelCostModel, part, scratch
 from ..operation import Operand, Operation
-from ..priced import NoPrice, PricedKernel
+from ..priced import KernelEstimate, Kernels, NoPrice
 from .elementwise import copied, iterate
 from .indexing import embedding_backward
 
@@ -22,7 +22,7 @@ ROWS_OF_PART = 10
 EVEN_SEGMENTS = "segments are taken to be of one length"
 
 
-def scatter_reduce(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def scatter_reduce(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`scatter_reduce`: the input copied twice, values combined; of means all counted and divided."""
     source, index, values = operation.inputs[:3]
     output, how = operation.outputs[0], str(operation.arguments.get("reduce", "sum"))
@@ -40,7 +40,7 @@ def scatter_reduce(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return kernels
 
 
-def index_reduce(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def index_reduce(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`index_reduce`: whole rows, by an index of one dimension."""
     source, index, values = operation.inputs[:3]
     output, how = operation.outputs[0], str(operation.arguments.get("reduce", "prod"))
@@ -54,12 +54,14 @@ def index_reduce(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*kernels, *(_counted(index, values, output, issued, gpu) if how == "mean" else [])]
 
 
-def _copies(operation: Operation, source: Operand, output: Operand, times: int, gpu: Gpu) -> list[PricedKernel]:
+def _copies(operation: Operation, source: Operand, output: Operand, times: int, gpu: KernelCostModel) -> Kernels:
     """Of the input, unless it is combined with in place."""
     return [] if operation.name.endswith("_") else [copied(source, output, gpu) for _ in range(times)]
 
 
-def _combined(name: str, reads: tuple[Operand, ...], output: Operand, issued: float, gpu: Gpu) -> PricedKernel:
+def _combined(
+    name: str, reads: tuple[Operand, ...], output: Operand, issued: float, gpu: KernelCostModel
+) -> KernelEstimate:
     """A kernel that combines what it reads with an output at places of an index, as many as there can be."""
     touched = part(output, min(max(read.elements for read in reads) * output.item_bytes, output.bytes))
     return gpu.kernel(
@@ -67,7 +69,7 @@ def _combined(name: str, reads: tuple[Operand, ...], output: Operand, issued: fl
     )
 
 
-def _counted(index: Operand, values: Operand, output: Operand, issued: float, gpu: Gpu) -> list[PricedKernel]:
+def _counted(index: Operand, values: Operand, output: Operand, issued: float, gpu: KernelCostModel) -> Kernels:
     """Ones added up at the same places, at least one at each, and the division."""
     ones, counts = scratch(values, 0), scratch(output, 1)
     none = scratch(output, 2, dtype="bool")
@@ -81,7 +83,7 @@ def _counted(index: Operand, values: Operand, output: Operand, issued: float, gp
     ]
 
 
-def masked_scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def masked_scatter(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """A copy of the input, running sums of the mask, a check of sizes, the elements."""
     source, mask, values = operation.inputs[:3]
     output = operation.outputs[0]
@@ -99,7 +101,7 @@ def masked_scatter(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def index_fill(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def index_fill(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """A copy of the input, and one value at rows of an index."""
     source, index = operation.inputs[0], next(x for x in operation.inputs[1:] if x.dtype in ("int64", "int32"))
     output, axis = operation.outputs[0], int(operation.arguments.get("dim", 0))
@@ -118,7 +120,7 @@ def index_fill(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*kernels, put]
 
 
-def segment_reduce(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def segment_reduce(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`segment_reduce`: where segments begin, as running sums of lengths; the walk over each.
 
     Raises:
@@ -145,7 +147,7 @@ def segment_reduce(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def embedding_bag(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def embedding_bag(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`_embedding_bag` and `_embedding_bag_forward_only`: rows of a table, added up bag by bag."""
     table, indices = operation.inputs[:2]
     output = operation.outputs[0]
@@ -174,7 +176,7 @@ def embedding_bag(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def embedding_bag_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def embedding_bag_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Its gradient: as an embedding's whose indices are many; equal ones are added in pieces before they are put."""
     gradient, indices = operation.inputs[:2]
     output = operation.outputs[0]

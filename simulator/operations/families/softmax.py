@@ -6,9 +6,9 @@ at a time as fit the SMs.
 
 from math import ceil, prod
 
-from ..gpu import SERIAL, Gpu, scratch
+from ..cost_model import SERIAL, KernelCostModel, scratch
 from ..operation import Operand, Operation
-from ..priced import PricedKernel
+from ..priced import KernelEstimate, Kernels
 from .elementwise import contiguous, iterate
 from .reductions import LARGEST, SUM, reduced
 
@@ -29,7 +29,7 @@ WALKS = 3
 """Of softmax over an outer dimension: its largest value, its sum, its results."""
 
 
-def softmax(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def softmax(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`softmax` and `log_softmax`."""
     source, axis = operation.inputs[0], operation.arguments.get("dim", -1)
     rows, row = _rows(source, axis)
@@ -40,7 +40,7 @@ def softmax(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*kernels, _walk("softmax_forward", rows, row, (source,), operation.outputs, 2, gpu)]
 
 
-def softmax_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def softmax_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Their gradients: of softmax a product in a tensor of its own before it."""
     gradient, result = operation.inputs[:2]
     rows, row = _rows(result, operation.arguments.get("dim", -1))
@@ -62,8 +62,8 @@ def _walk(
     reads: tuple[Operand, ...],
     writes: tuple[Operand, ...],
     again: int,
-    gpu: Gpu,
-) -> PricedKernel:
+    gpu: KernelCostModel,
+) -> KernelEstimate:
     """A kernel of softmax; `again`: how often a row that no SM can keep is read once more."""
     item = reads[0].item_bytes
     if row <= WARP_ROWS:
@@ -95,8 +95,13 @@ def _walk(
 
 
 def _walk_outer(
-    row: int, inner: int, reads: tuple[Operand, ...], writes: tuple[Operand, ...], gpu: Gpu, walks: int = WALKS
-) -> PricedKernel:
+    row: int,
+    inner: int,
+    reads: tuple[Operand, ...],
+    writes: tuple[Operand, ...],
+    gpu: KernelCostModel,
+    walks: int = WALKS,
+) -> KernelEstimate:
     """Softmax along an outer dimension (`cunn_SpatialSoftMaxForward`): threads walk it three times, load by load.
 
     Its gradient (`cunn_SpatialSoftMaxBackward`) walks twice.
@@ -124,7 +129,7 @@ def _rows(source: Operand, axis: int) -> tuple[int, int]:
     return source.elements // max(row, 1), row
 
 
-def logsumexp(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def logsumexp(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`logsumexp`: largest elements (infinite ones as 0), exponentials of differences, their sums, logarithms."""
     source, output = operation.inputs[0], operation.outputs[0]
     given = operation.arguments.get("dim", ())

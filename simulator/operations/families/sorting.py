@@ -10,9 +10,9 @@ SortingRadixSelect.cuh (RADIX_BITS = 2), ATen/native/Distributions.cpp, torch 2.
 from dataclasses import dataclass, replace
 from math import ceil, hypot
 
-from ..gpu import SERIAL, Gpu, memset, scratch
+from ..cost_model import SERIAL, KernelCostModel, memset, scratch
 from ..operation import Operand, Operation
-from ..priced import PricedKernel
+from ..priced import KernelEstimate, Kernels
 from .elementwise import contiguous, copied, iterate, random_fill
 from .reductions import LARGEST, MEAN, PLACED, SUM, WARP, reduced
 
@@ -40,29 +40,29 @@ class RowSort:
     items: int
     passes: int
 
-    def instructions(self, gpu: Gpu) -> float:
+    def instructions(self, gpu: KernelCostModel) -> float:
         """Of an element, by whole warps."""
         of_pass = gpu.cost("sort.row_pass_instructions") + gpu.cost("sort.row_pass_thread_instructions") / self.items
         return (gpu.cost("sort.row_instructions") + self.passes * of_pass) * max(WARP / self.threads, 1.0)
 
-    def smem_bytes(self, item_bytes: int, gpu: Gpu) -> float:
+    def smem_bytes(self, item_bytes: int, gpu: KernelCostModel) -> float:
         """That shared memory moves for an element, with its index of 8 bytes [B]."""
         pair, thread = gpu.cost("sort.row_pass_bytes_factor"), gpu.cost("sort.row_pass_thread_bytes")
         return gpu.cost("sort.row_bytes") + self.passes * (pair * (item_bytes + 8) + thread / self.items)
 
-    def cycles(self, gpu: Gpu) -> float:
+    def cycles(self, gpu: KernelCostModel) -> float:
         """Until a lone CTA is done."""
         of_pass = gpu.cost("sort.row_pass_cycles") + gpu.cost("sort.row_pass_item_cycles") * self.items
         return gpu.cost("sort.row_cycles") + gpu.cost("sort.row_item_cycles") * self.items + self.passes * of_pass
 
-    def waves(self, rows: int, gpu: Gpu) -> float:
+    def waves(self, rows: int, gpu: KernelCostModel) -> float:
         """CTAs, in units of those that run at a time."""
         registers = gpu.cost("sort.row_registers") + gpu.cost("sort.row_item_registers") * self.items
         resident = gpu.device.registers_per_sm / (registers * max(self.threads, WARP))
         return max(rows / (min(resident, gpu.device.max_ctas_per_sm) * gpu.sms), 1.0)
 
 
-def sort(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def sort(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`sort`: a copy of the input, and its kernels."""
     source, (values, indices) = operation.inputs[0], operation.outputs[:2]
     row, rows = rows_of(operation)
@@ -110,7 +110,9 @@ def rows_of(operation: Operation) -> tuple[int, int]:
     return row, source.elements // max(row, 1)
 
 
-def sorted_rows(pairs: tuple[Operand, ...], row: int, rows: int, gpu: Gpu, *, stable: bool = False) -> PricedKernel:
+def sorted_rows(
+    pairs: tuple[Operand, ...], row: int, rows: int, gpu: KernelCostModel, *, stable: bool = False
+) -> KernelEstimate:
     """`bitonicSortKVInPlace` of up to 32 elements, unless equal ones keep their order, else `radixSortKVInPlace`."""
     if row <= WARP and not stable:
         waits = gpu.cost("sort.bitonic_s") + rows * gpu.cost("sort.bitonic_row_s") / gpu.sms
@@ -128,8 +130,8 @@ def sorted_rows(pairs: tuple[Operand, ...], row: int, rows: int, gpu: Gpu, *, st
 
 
 def radix_sorted(
-    keys: Operand, gpu: Gpu, *, bits: int = 0, carried_bytes: int = 8, held_bytes: int = 0
-) -> list[PricedKernel]:
+    keys: Operand, gpu: KernelCostModel, *, bits: int = 0, carried_bytes: int = 8, held_bytes: int = 0
+) -> Kernels:
     """Kernels of cub's radix sort: eight bits of the keys a pass, a memset before each; to and fro between two places.
 
     Args:
@@ -155,7 +157,7 @@ def radix_sorted(
     return kernels
 
 
-def topk(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def topk(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`topk`: a CTA, or several, find a row's largest elements; another one sorts them."""
     source = operation.inputs[0]
     row, rows = rows_of(operation)
@@ -174,7 +176,7 @@ def topk(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return kernels
 
 
-def _shared_rows(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def _shared_rows(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`mbtopk`: eight bits of the elements a pass, counted, summed and compared; then the largest are gathered."""
     source = operation.inputs[0]
     kernels = [gpu.kernel("fill", (), ()), memset(gpu), memset(gpu)]
@@ -193,7 +195,7 @@ def _shared_rows(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*kernels, gpu.kernel("gather_topk", reads, writes, instructions=issued, chain=8, overlap=SERIAL)]
 
 
-def kthvalue(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def kthvalue(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`kthvalue` and `median` along a dimension; rows that L1 keeps come from there after the first pass."""
     source, outputs = operation.inputs[0], operation.outputs
     axis = int(operation.arguments.get("dim", -1)) if len(outputs) > 1 and source.shape else 0
@@ -219,14 +221,14 @@ def kthvalue(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def multinomial(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def multinomial(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Checks of the probabilities, a number for each, their quotients, and the places of the largest."""
     weights, output = operation.inputs[0], operation.outputs[0]
     rows = weights.shape[0] if len(weights.shape) > 1 else 1
     value, truth = scratch(weights, 0, shape=(1,)), scratch(weights, 1, shape=(1,), dtype="bool")
     sums, zeros = scratch(weights, 2, shape=(rows,)), scratch(weights, 3, shape=(rows,), dtype="bool")
     numbers, last = scratch(weights, 4), (len(weights.shape) - 1,)
-    checked: list[PricedKernel] = []
+    checked: Kernels = []
     for _ in ("least", "largest"):
         checked += [*reduced(weights, (value,), (), gpu, LARGEST), iterate("ge", (value,), truth, gpu)]
     kernels = [

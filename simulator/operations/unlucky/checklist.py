@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...device.device import Device
-from ..gaps import Queued
+from ..gaps import StreamTimeline
 from ..groups import time_of
 from ..operation import RecordedStep
-from ..priced import PricedKernel
+from ..priced import KernelEstimate
 from .floors import far_from_floor, reordered
 from .fusing import copies, grown, slow_attention, unfused_norms, written_scores
 from .hint import Hint
@@ -21,7 +21,11 @@ LEAST_SHARE = 0.01
 
 
 def hints_of(
-    step: RecordedStep, priced: Sequence[Sequence[PricedKernel]], device: Device, stream: Queued, graph: Queued
+    step: RecordedStep,
+    priced: Sequence[Sequence[KernelEstimate]],
+    device: Device,
+    stream: StreamTimeline,
+    graph: StreamTimeline,
 ) -> tuple[Hint, ...]:
     """What is unlucky about a step, what costs most first.
 
@@ -40,7 +44,7 @@ def hints_of(
     return tuple(sorted(shared, key=lambda hint: -hint.time_s))
 
 
-def _launches(stream: Queued, graph: Queued) -> Hint | None:
+def _launches(stream: StreamTimeline, graph: StreamTimeline) -> Hint | None:
     """What the GPU waits for the host, beyond the first operation."""
     first_s = next((start_s for starts_s in stream.starts_s for start_s in starts_s), 0.0)
     saved_s = stream.end_s - graph.end_s

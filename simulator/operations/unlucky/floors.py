@@ -6,7 +6,7 @@ from math import prod
 from ...device.device import Device
 from ..groups import time_of
 from ..operation import Operation
-from ..priced import PricedKernel
+from ..priced import KernelEstimate
 from .hint import Hint, places_text, time_at
 
 FAR, SHORT_S = 4.0, 10e-6
@@ -55,7 +55,7 @@ def _is_of_patches(operation: Operation) -> bool:
     return prod(kernel) > 1 and tuple(operation.arguments.get("stride") or ()) == kernel
 
 
-def reordered(operations: Sequence[Operation], priced: Sequence[Sequence[PricedKernel]]) -> Iterator[Hint]:
+def reordered(operations: Sequence[Operation], priced: Sequence[Sequence[KernelEstimate]]) -> Iterator[Hint]:
     """Copies that a library makes between NCHW and NHWC, around kernels that no other hint is about."""
     copied = [
         (operation, time_of(kernel))

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import ceil, prod
 
 from ...device.device import Device
+from ..cost_model import KernelCostModel
 from ..families.products.matmul import ALIGNMENT_BYTES, ctas_of, is_aligned
-from ..gpu import Gpu
 from ..groups import time_of
 from ..operation import Operand, Operation
-from ..priced import PricedKernel
+from ..priced import KernelEstimate
 from .hint import Hint, concerning, listed
 
 MATMULS = {"mm": 0, "addmm": 1, "bmm": 0, "baddbmm": 1, "_scaled_mm": 0}
@@ -64,10 +64,10 @@ def full_precision(operations: Sequence[Operation], costs_s: Sequence[float]) ->
     )
 
 
-def tails(operations: Sequence[Operation], priced: Sequence[Sequence[PricedKernel]], device: Device) -> Hint | None:
+def tails(operations: Sequence[Operation], priced: Sequence[Sequence[KernelEstimate]], device: Device) -> Hint | None:
     """What the last waves of matrix products leave idle."""
     lost_s: dict[int, float] = {}
-    gpu = Gpu(device)
+    gpu = KernelCostModel(device)
     for place, (operation, kernels) in enumerate(zip(operations, priced, strict=True)):
         at_cores = [kernel for kernel in kernels if kernel.bound_by == "tensor cores"]
         waves = ctas_of(operation, gpu) / device.sms if at_cores and _matrices(operation) else 0.0

@@ -6,7 +6,7 @@ from collections.abc import Sequence, Sized
 
 from ... import units
 from ...display.render import Column, percent, plural, table, wrapped
-from ...operations.gaps import Queued
+from ...operations.gaps import StreamTimeline
 from ...operations.groups import NO_MODULE, NUMBERED, Group, Key, group_of, joined_modules, operation_text
 from ...operations.profile import Profile, ProfileRow
 from ...operations.unlucky.hint import Hint
@@ -103,7 +103,7 @@ def idle_text(profile: Profile) -> str:
     return f"GPU idle {stream} in a stream{waits}, {graph} in a CUDA graph"
 
 
-def _queues(profile: Profile) -> tuple[Queued, Queued]:
+def _queues(profile: Profile) -> tuple[StreamTimeline, StreamTimeline]:
     return profile.stream, profile.graph
 
 

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from support.steps import kernel, matmul, torch_operation
 from tilesight.kernels.capture.file import CannotCapture
 from tilesight.simulator.operations.operation import RecordedStep
-from tilesight.simulator.operations.priced import PricedKernel
+from tilesight.simulator.operations.price import StepPrices
 
 from tilesight import profiling
 from tilesight.cli.main import main
@@ -35,16 +34,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[profiling.Asked]:
         step = RecordedStep(operations=operations, mode=mode, peak_bytes=MEMORY_BYTES, graphed=graphed)
         return SimpleNamespace(step=step, calls=())
 
-    def prices(
-        step: RecordedStep, device: object, simulated: object, stated: object, l2: str
-    ) -> Sequence[Sequence[PricedKernel]]:
+    def prices(step: RecordedStep, device: object, stated: object, l2: str) -> StepPrices:
         refused = step.operations[1].name == "sort"
         second = kernel(5e-6, name="sort", source="refused", reason="sort has no price") if refused else kernel(50e-6)
-        return [[kernel(100e-6 if step.mode == "eager" else 80e-6)], [second]]
+        kernels = ((kernel(100e-6 if step.mode == "eager" else 80e-6),), (second,))
+        return StepPrices(kernels=kernels, before={})
 
     monkeypatch.setattr("tilesight.compiling.why_not", lambda: None)
     monkeypatch.setattr(profiling, "recorded", recorded)
-    monkeypatch.setattr(profiling, "price_step", prices)
+    monkeypatch.setattr(profiling, "price_around_triton", prices)
     return every
 
 

@@ -5,14 +5,14 @@ from math import prod
 import pytest
 from support.torch_prices import channels_last, kernels_of, operation, script, tensor
 from tilesight.simulator.device.device import load_device
+from tilesight.simulator.operations.cost_model import KernelCostModel
 from tilesight.simulator.operations.families.convolutions import depthwise
 from tilesight.simulator.operations.families.sorting import ROW_SORTS, RowSort
-from tilesight.simulator.operations.gpu import Gpu
 from tilesight.simulator.operations.operation import Operation
 
 LAB = script()
 H100 = load_device("h100")
-GPU = Gpu(H100)
+GPU = KernelCostModel(H100)
 
 
 def counted(work: Operation, kernel: str) -> float:

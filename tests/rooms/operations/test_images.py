@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.image_operations import Measured, made, measured
 from support.torch_prices import channels_last, kernels_of, operation, script, tensor, time_of
 from tilesight.simulator.device.device import Device, load_device
-from tilesight.simulator.operations.gpu import Gpu
+from tilesight.simulator.operations.cost_model import KernelCostModel
 
 LAB = script()
 H200 = load_device("h200")
@@ -95,7 +95,10 @@ def test_a_plane_waits_for_its_loads_at_least() -> None:
     """Bilinear up-sampling of 2,048 small planes: as many latencies of HBM, which no bandwidth shortens."""
     (work,) = made("bilinear", "bfloat16", "8x256x32")
     for device in DEVICES:
-        assert time_of(device, work) >= Gpu(device).cost("image.plane_loads") * Gpu(device).chain_s(2048, 1.0) * 0.99
+        assert (
+            time_of(device, work)
+            >= KernelCostModel(device).cost("image.plane_loads") * KernelCostModel(device).chain_s(2048, 1.0) * 0.99
+        )
 
 
 def test_additions_of_bf16_take_turns_in_words_and_those_of_fp32_do_not() -> None:
@@ -109,7 +112,9 @@ def test_means_of_few_large_windows_wait_for_each_swap() -> None:
     """74 x 74 elements of each window, one behind the other."""
     (work,) = made("adaptive_avg_pool2d 7 backward", "bfloat16", "2x3x512")
     for device in DEVICES:
-        assert time_of(device, work) >= Gpu(device).cost("pool.adaptive_swap_loads") * Gpu(device).chain_s(74 * 74, 0.0)
+        assert time_of(device, work) >= KernelCostModel(device).cost("pool.adaptive_swap_loads") * KernelCostModel(
+            device
+        ).chain_s(74 * 74, 0.0)
 
 
 @pytest.mark.parametrize(

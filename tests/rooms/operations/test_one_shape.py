@@ -3,7 +3,7 @@
 from support.torch_prices import kernels_of, operation, tensor
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.device.what_if import override
-from tilesight.simulator.operations.gpu import Gpu
+from tilesight.simulator.operations.cost_model import KernelCostModel
 from tilesight.simulator.operations.operation import RecordedStep
 from tilesight.simulator.operations.price import price
 from tilesight.simulator.operations.profile import profile_of
@@ -22,7 +22,7 @@ def test_a_kernel_names_the_numbers_that_it_uses() -> None:
 
 def test_an_answer_says_in_one_line_how_much_rests_on_one_shape() -> None:
     """Share of the time, and the numbers; an answer without such numbers says nothing."""
-    gpu = Gpu(H200)
+    gpu = KernelCostModel(H200)
     step = RecordedStep(operations=(SERIES, ADDED), mode="eager", peak_bytes=0)
     priced = [price(work, gpu) for work in step.operations]
     profile = profile_of(step, priced, H200, "h200", subject="s")
@@ -31,7 +31,7 @@ def test_an_answer_says_in_one_line_how_much_rests_on_one_shape() -> None:
     text = "of the time rests on numbers that were read off one shape each: elementwise.series_instructions"
     assert note == f"{share:.0%} {text}"
     alone = RecordedStep(operations=(ADDED,), mode="eager", peak_bytes=0)
-    assert profile_of(alone, [price(ADDED, Gpu(H200))], H200, "h200", subject="s").notes == ()
+    assert profile_of(alone, [price(ADDED, KernelCostModel(H200))], H200, "h200", subject="s").notes == ()
 
 
 def test_a_what_if_reaches_a_price() -> None:

@@ -7,10 +7,11 @@ import pytest
 from support.torch_prices import channels_last, kernels_of, operation, script, tensor, time_of, transposed
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.before import StorageUse
+from tilesight.simulator.operations import price as price_room
 from tilesight.simulator.operations.families.foreach import CHUNK, MOST_CHUNKS
 from tilesight.simulator.operations.operation import Operation, RecordedStep
-from tilesight.simulator.operations.price import kernels_before, price_step
-from tilesight.simulator.operations.priced import PricedKernel
+from tilesight.simulator.operations.price import price_around_triton, price_step
+from tilesight.simulator.operations.priced import KernelEstimate
 from tilesight.simulator.operations.stated import parse_prices
 
 LAB = script()
@@ -170,7 +171,7 @@ def test_a_triton_kernel_is_as_it_was_simulated_and_leaves_its_tensors_in_l2() -
     """An operation behind it would read its output from HBM."""
     source, made, output = (tensor(number, 1 << 20) for number in (1, 2, 3))
     triton = Operation(kind="triton", name="fused", inputs=(source, made), outputs=())
-    simulated = PricedKernel(name="fused", source="simulated", time_s=3e-6, bound_by="HBM")
+    simulated = KernelEstimate(name="fused", source="simulated", time_s=3e-6, bound_by="HBM")
     step = RecordedStep(operations=(triton, operation("relu", (made,), (output,))), mode="compiled", peak_bytes=0)
     (first,), (second,) = price_step(step, H200, {0: simulated})
     assert first is simulated
@@ -219,9 +220,27 @@ def test_what_ran_before_a_triton_kernel_is_told_by_its_storages() -> None:
             (2, StorageUse(number=3, bytes=output.bytes, written=True)),
         )
     )
-    assert kernels_before(step, H200) == {1: (relu, fused, relu)}
+    assert price_around_triton(step, H200, l2="warm").before == {1: (relu, fused, relu)}
     stated = parse_prices({"fused": "5us"})
-    assert kernels_before(step, H200, stated) == {}
+    assert price_around_triton(step, H200, stated, l2="warm").before == {}
+
+
+@pytest.mark.parametrize(("l2", "runs"), [("empty", 1), ("cold", 1), ("warm", 2)])
+def test_a_step_is_priced_once_and_once_more_to_warm_l2(
+    l2: Literal["empty", "cold", "warm"], runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ran before its Triton kernels comes from the same pass; these are filled in, and nothing is priced again."""
+    asked = []
+    price = price_room.price
+    monkeypatch.setattr(price_room, "price", lambda work, gpu: asked.append(work) or price(work, gpu))
+    x = tensor(1, 1 << 20)
+    fused = Operation(kind="triton", name="fused", inputs=(x,), outputs=(tensor(2, 1 << 20),))
+    step = RecordedStep(operations=(operation("relu", (x,), (x,)), fused), mode="compiled", peak_bytes=0)
+    around = price_around_triton(step, H200, l2=l2)
+    simulated = KernelEstimate(name="fused", source="simulated", time_s=1e-6, bound_by="HBM")
+    assert around.with_triton({1: simulated})[1] == (simulated,)
+    assert around.with_triton({1: "no"})[1][0].reason == "no"
+    assert len(asked) == runs
 
 
 @pytest.mark.parametrize("channels", [8, 16, 32, 48, 256])

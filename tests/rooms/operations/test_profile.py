@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from support.steps import H200, kernel, layered, matmul, profiled, tensor, torch_operation
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.operations.gpu import Gpu
+from tilesight.simulator.operations.cost_model import KernelCostModel
 from tilesight.simulator.operations.groups import KEYS, NO_MODULE
 from tilesight.simulator.operations.operation import RecordedStep
 from tilesight.simulator.operations.price import price
@@ -200,7 +200,7 @@ def test_attention_is_told_in_each_back_end() -> None:
     heads = [tensor(1, 24, 16384, 128) for _ in range(3)]
     work = torch_operation("_scaled_dot_product_cudnn_attention", heads, [tensor(1, 24, 16384, 128)])
     step = RecordedStep(operations=(work,), mode="eager", peak_bytes=0)
-    (note,) = profile_of(step, [price(work, Gpu(H200))], H200, "h200", subject="s").notes
+    (note,) = profile_of(step, [price(work, KernelCostModel(H200))], H200, "h200", subject="s").notes
     assert note.startswith("attention is cudnn's, as torch 2.11 to 2.13 with cuDNN 9.15 or newer do")
     times = dict(re.findall(r"(cudnn|flash|efficient) ([\d.]+) ms", note))
     assert float(times["cudnn"]) == pytest.approx(4.899, rel=0.05)
@@ -213,7 +213,7 @@ def test_prices_that_were_read_off_another_gpu_say_so() -> None:
     step = RecordedStep(operations=(work,), mode="eager", peak_bytes=0)
     for name, said in (("h100", 0), ("h200", 0), ("b200", 1), ("a100", 1)):
         device = load_device(name)
-        made = profile_of(step, [price(work, Gpu(device))], device, name, subject="s")
+        made = profile_of(step, [price(work, KernelCostModel(device))], device, name, subject="s")
         assert sum("were read off an H100 and an H200" in note for note in made.notes) == said
     simulated = [[kernel(1e-6, source="simulated")]]
     assert not profile_of(step, simulated, load_device("b200"), "b200", subject="s").notes

@@ -5,7 +5,7 @@ from support.torch_prices import operation, tensor
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.operations.operation import Operation, RecordedStep
 from tilesight.simulator.operations.price import price_step
-from tilesight.simulator.operations.priced import PricedKernel
+from tilesight.simulator.operations.priced import KernelEstimate
 from tilesight.simulator.operations.stated import parse_prices, split_prices, unused_notes
 
 H100 = load_device("h100")
@@ -13,7 +13,7 @@ SOURCE, MADE = tensor(1, 4096, 4096), tensor(2, 4096, 4096)
 GATHERED = tensor(3, 8 * 4096, 4096)
 
 
-def kernel_of(work: Operation, prices: dict[str, str]) -> PricedKernel:
+def kernel_of(work: Operation, prices: dict[str, str]) -> KernelEstimate:
     """The one kernel of an operation."""
     step = RecordedStep(operations=(work,), mode="eager", peak_bytes=0)
     ((kernel,),) = price_step(step, H100, {}, parse_prices(prices))

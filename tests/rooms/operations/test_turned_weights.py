@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from support.torch_prices import kernels_of, operation, script, tensor
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.operations.priced import PricedKernel
+from tilesight.simulator.operations.priced import KernelEstimate
 
 
 def measured_us(data: str, case: str) -> list[float]:
@@ -17,7 +17,7 @@ def measured_us(data: str, case: str) -> list[float]:
     return [us for name, us in kernels[0] if "wgrad_indexed_implicit_gemm" in name and "split_k" not in name]
 
 
-def weights_gradient(device: str, batch: int, channels: int, filters: int, side: int) -> list[PricedKernel]:
+def weights_gradient(device: str, batch: int, channels: int, filters: int, side: int) -> list[KernelEstimate]:
     """Kernels of the gradient of weights of 3 x 3, without copies and memsets."""
     shapes = [(batch, filters, side, side), (batch, channels, side, side), (filters, channels, 3, 3)]
     gradient, image, weights = (tensor(number, *shape, dtype="float32") for number, shape in enumerate(shapes))

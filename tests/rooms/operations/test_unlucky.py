@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from support.steps import H200, kernel, matmul, profiled, tensor, torch_operation
-from tilesight.simulator.operations.gpu import Gpu
+from tilesight.simulator.operations.cost_model import KernelCostModel
 from tilesight.simulator.operations.operation import Operation
 from tilesight.simulator.operations.price import price
 
@@ -59,7 +59,9 @@ def test_the_cure_of_full_precision_cures() -> None:
     """Products of float32 that may be rounded to TF32 take the tensor cores, and nothing is said of them."""
     product = matmul(4096, 4096, 4096, dtype="float32")
     rounded = replace(product, arguments={"tf32": True})
-    slow_s, fast_s = (sum(made.time_s for made in price(made_of, Gpu(H200))) for made_of in (product, rounded))
+    slow_s, fast_s = (
+        sum(made.time_s for made in price(made_of, KernelCostModel(H200))) for made_of in (product, rounded)
+    )
     assert 5 * fast_s < slow_s
     assert "precision" in _seen([product]) and "precision" not in _seen([rounded])
 
@@ -80,7 +82,7 @@ def test_a_vocabulary_costs_what_its_last_tiles_leave_empty() -> None:
 def test_a_tail_costs_what_the_last_wave_leaves_idle() -> None:
     """Without it a product takes what its FLOP take at the tensor cores' clock, and a few per cent for its tiles."""
     product = matmul(4096, 4096, 4096)
-    prices = price(product, Gpu(H200))
+    prices = price(product, KernelCostModel(H200))
     idle_s = next(hint.time_s for hint in profiled([product], [prices]).hints if hint.name == "tails")
     least_s = 2 * 4096**3 / (H200.sms * H200.wgmma_fp16_flop_per_cycle * H200.tensor_clock_hz)
     assert least_s <= sum(made.time_s for made in prices) - idle_s <= 1.05 * least_s
@@ -119,7 +121,7 @@ def test_products_of_8_bits_are_not_called_float32_for_their_scales() -> None:
 
 def _real(operation: Operation) -> dict[str, tuple[float, str]]:
     """What is said of an operation at its own price: name -> what it costs [s], and how it is cured."""
-    made = profiled([operation], [price(operation, Gpu(H200))])
+    made = profiled([operation], [price(operation, KernelCostModel(H200))])
     return {hint.name: (hint.time_s, hint.cure) for hint in made.hints}
 
 
@@ -127,7 +129,7 @@ def test_a_sum_along_an_outer_dimension_costs_all_but_its_bytes() -> None:
     """2,048 steps of 8,192 threads: 134 MB in all take 28 us at 4.8 TB/s, and the walk 26 times that."""
     source = tensor(4, 2048, 2048, dtype="float32")
     scan = replace(torch_operation("cumsum", [source], [replace(source, storage=99)]), arguments={"dim": 1})
-    (kernel_of,) = price(scan, Gpu(H200))
+    (kernel_of,) = price(scan, KernelCostModel(H200))
     cost_s, cure = _real(scan)["cumsum"]
     assert cost_s == pytest.approx(kernel_of.time_s - 2 * source.bytes / H200.hbm_peak_bytes_per_s)
     assert "innermost" in cure
@@ -141,7 +143,7 @@ def test_a_convolution_of_patches_costs_all_but_its_flop() -> None:
         torch_operation("convolution", [images, replace(weights, storage=98)], [replace(made, storage=99)]),
         arguments={"stride": (16, 16), "padding": (0, 0), "dilation": (1, 1), "groups": 1},
     )
-    whole_s = sum(kernel.time_s for kernel in price(patches, Gpu(H200)))
+    whole_s = sum(kernel.time_s for kernel in price(patches, KernelCostModel(H200)))
     hints = _real(patches)
     assert whole_s - hints["convolution"][0] == pytest.approx(15e-6, rel=0.05)
     assert "Linear" in hints["convolution"][1] and "layout" not in hints
@@ -153,5 +155,5 @@ def test_copies_between_layouts_are_named_with_their_time() -> None:
     made = replace(tensor(8, 256, 128, 128), storage=99)
     settings = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
     apart = replace(torch_operation("convolution", [images, weights], [made]), arguments=settings)
-    copied_s = sum(kernel.time_s for kernel in price(apart, Gpu(H200)) if "nhwc" in kernel.name)
+    copied_s = sum(kernel.time_s for kernel in price(apart, KernelCostModel(H200)) if "nhwc" in kernel.name)
     assert _real(apart)["layout"][0] == pytest.approx(copied_s)

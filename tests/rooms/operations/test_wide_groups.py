@@ -10,7 +10,7 @@ from support.torch_prices import channels_last, kernels_of, operation, script, t
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.operations.families.convolutions.convolution import held_bytes
 from tilesight.simulator.operations.operation import Operation
-from tilesight.simulator.operations.priced import PricedKernel
+from tilesight.simulator.operations.priced import KernelEstimate
 
 H200 = load_device("h200")
 FUNCTIONS = "torch-fifth-h200-2026-11-28"
@@ -44,7 +44,7 @@ def doubled_by_image() -> Operation:
     return operation("convolution", (image, weights), (output,), groups=8, transposed=True)
 
 
-def sums_us(kernels: list[PricedKernel]) -> float:
+def sums_us(kernels: list[KernelEstimate]) -> float:
     """Time without memsets [us]."""
     return sum(kernel.time_s for kernel in kernels if kernel.name != "Memset") * 1e6
 

@@ -8,8 +8,9 @@ import pytest
 from tilesight.kernels.compile.call import KernelCall
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.emulator.storage import Storage
-from tilesight.simulator.operations.gpu import empty_kernel_s
+from tilesight.simulator.operations.cost_model import empty_kernel_s
 from tilesight.simulator.operations.operation import Operand, Operation, RecordedStep
+from tilesight.simulator.operations.price import price_around_triton
 from tilesight.simulator.prediction.kernel_row import KernelRow
 from tilesight.simulator.screening.static_time import StaticWork
 
@@ -59,9 +60,10 @@ def test_a_tuner_chooses_on_a_flushed_l2_and_the_step_runs_its_choice_on_what_it
     monkeypatch.setattr(step_kernels, "predicted_rows", predicted)
     monkeypatch.setattr(step_kernels, "static_s", lambda calls, *_: [1e-6] * len(calls))
     device = load_device("h200")
+    before = price_around_triton(step, device, l2="warm").before
     times_s = [
         kernel.time_s
-        for kernel in simulated_kernels(recorded, device, "h200", Predicting()).values()
+        for kernel in simulated_kernels(recorded, before, device, "h200", Predicting()).values()
         if not isinstance(kernel, str)
     ]
     assert times_s == [step_kernels.as_profiled_s(TIMES_S["warm"][8], device)] * 2
@@ -92,7 +94,8 @@ def test_configurations_of_more_than_twice_the_least_static_time_are_not_predict
     recorded = cast(Any, SimpleNamespace(step=step, calls=(launch(4, 1), launch(8, 2), launch(4, 3))))
     monkeypatch.setattr(step_kernels, "predicted_rows", noting)
     monkeypatch.setattr(step_kernels, "static_s", lambda *_: [us * 1e-6 for us in static_us])
-    simulated_kernels(recorded, load_device("h200"), "h200", Predicting())
+    before = price_around_triton(step, load_device("h200"), l2="warm").before
+    simulated_kernels(recorded, before, load_device("h200"), "h200", Predicting())
     assert grids == [asked, [2]]
 
 

@@ -8,9 +8,9 @@ in NHWC, before and after which cuDNN turns what is in NCHW.
 from dataclasses import replace
 from math import prod
 
-from ...gpu import Gpu, scratch
+from ...cost_model import KernelCostModel, scratch
 from ...operation import Operand, Operation
-from ...priced import PricedKernel
+from ...priced import Kernels
 from ..elementwise import copied
 from ..products.matmul import ALIGNMENT_BYTES, Product, multiplied
 from ..reductions import SUM, reduced
@@ -38,7 +38,7 @@ LARGE_WINDOW = 16
 and 1,024 filters of three channels on one H100."""
 
 
-def convolution(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def convolution(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of `convolution` and `cudnn_convolution`, forward; the bias is added by one of torch's.
 
     A transposed one is the gradient of its counterpart's input, in cuDNN too.
@@ -57,7 +57,7 @@ def convolution(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return kernels
 
 
-def convolution_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def convolution_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients of the input, the weights and the bias, as far as they are wanted (`output_mask`)."""
     if is_depthwise(operation):
         return depthwise_backward(operation, gpu)
@@ -104,8 +104,8 @@ def held_bytes(operation: Operation) -> int:
 
 
 def _forward(
-    operation: Operation, source: Operand, weights: Operand, output: Operand, gpu: Gpu, *, together: bool
-) -> list[PricedKernel]:
+    operation: Operation, source: Operand, weights: Operand, output: Operand, gpu: KernelCostModel, *, together: bool
+) -> Kernels:
     """A convolution of more than one pixel, by its weights' own numbers of channels."""
     product = _product(operation, source, weights, output)
     if runs_apart(product, source, together=together):
@@ -162,10 +162,10 @@ def _input_gradient(
     source: Operand,
     weights: Operand,
     output: Operand,
-    gpu: Gpu,
+    gpu: KernelCostModel,
     *,
     together: bool,
-) -> list[PricedKernel]:
+) -> Kernels:
     product = Implicit(
         groups=_groups(operation),
         rows=source.elements // source.shape[1],
@@ -190,10 +190,10 @@ def _weights_gradient(
     source: Operand,
     weights: Operand,
     output: Operand,
-    gpu: Gpu,
+    gpu: KernelCostModel,
     *,
     together: bool,
-) -> list[PricedKernel]:
+) -> Kernels:
     product = Implicit(
         groups=_groups(operation),
         rows=gradient.shape[1] // _groups(operation),
@@ -213,7 +213,7 @@ def _weights_gradient(
     return with_copies(product, run, (source, gradient), output, gpu, together=together)
 
 
-def _plain(source: Operand, weights: Operand, output: Operand, gpu: Gpu, *, together: bool) -> list[PricedKernel]:
+def _plain(source: Operand, weights: Operand, output: Operand, gpu: KernelCostModel, *, together: bool) -> Kernels:
     """The product of a window of one, or the gradient of its input: of all pixels, or of each image's by channels."""
     plane = prod(source.shape[2:])
     rows = source.shape[0] * plane if together else output.shape[1]
@@ -223,8 +223,8 @@ def _plain(source: Operand, weights: Operand, output: Operand, gpu: Gpu, *, toge
 
 
 def _plain_weights(
-    gradient: Operand, source: Operand, output: Operand, gpu: Gpu, *, together: bool
-) -> list[PricedKernel]:
+    gradient: Operand, source: Operand, output: Operand, gpu: KernelCostModel, *, together: bool
+) -> Kernels:
     """The gradient of its weights; by channels, each image's, and their sum."""
     images, plane = source.shape[0], prod(source.shape[2:])
     sides = (gradient.shape[1], source.shape[1])
@@ -236,8 +236,13 @@ def _plain_weights(
 
 
 def _multiplied(
-    sizes: tuple[int, int, int, int], operands: tuple[Operand, Operand], output: Operand, gpu: Gpu, *, together: bool
-) -> list[PricedKernel]:
+    sizes: tuple[int, int, int, int],
+    operands: tuple[Operand, Operand],
+    output: Operand,
+    gpu: KernelCostModel,
+    *,
+    together: bool,
+) -> Kernels:
     """A matrix product. Args: sizes: batch, m, n and k."""
     lines = [prod(operand.shape[1:2] if together else operand.shape[2:]) for operand in operands]
     dtype, (batch, m, n, k) = _multiplied_as(operands[0]), sizes
@@ -250,8 +255,8 @@ def _multiplied(
 
 
 def _laid_out(
-    operands: tuple[Operand, ...], deciding: tuple[Operand, ...], gpu: Gpu
-) -> tuple[bool, list[PricedKernel], list[Operand]]:
+    operands: tuple[Operand, ...], deciding: tuple[Operand, ...], gpu: KernelCostModel
+) -> tuple[bool, Kernels, list[Operand]]:
     """Whether channels lie together, torch's copies of operands that lie otherwise, and the operands after these."""
     together = any(map(is_channels_last, deciding))
     kernels, laid = [], []

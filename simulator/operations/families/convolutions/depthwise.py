@@ -7,9 +7,9 @@ Source: `_select_conv_backend` (ATen/native/Convolution.cpp) and ATen/native/cud
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from ...gpu import SERIAL, Gpu, memset, scratch
+from ...cost_model import SERIAL, KernelCostModel, memset, scratch
 from ...operation import Operand, Operation
-from ...priced import PricedKernel
+from ...priced import KernelEstimate, Kernels
 from ..elementwise import iterate
 from ..reductions import SUM, reduced
 
@@ -65,7 +65,7 @@ def other_kernel(operation: Operation) -> str:
     return "depthwise of float16 (cuDNN)" if takes else ""
 
 
-def depthwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def depthwise(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of a depthwise convolution, forward; its bias is added in the same one."""
     output, window = operation.outputs[0], operation.inputs[1].shape[2:]
     if _is_cudnn(*operation.inputs[:2]):
@@ -80,7 +80,9 @@ def depthwise(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*kernels, _walk("conv_depthwise2d_forward", operands, output, counted, window, gpu)]
 
 
-def _channels_last(reads: tuple[Operand, ...], output: Operand, window: tuple[int, ...], gpu: Gpu) -> PricedKernel:
+def _channels_last(
+    reads: tuple[Operand, ...], output: Operand, window: tuple[int, ...], gpu: KernelCostModel
+) -> KernelEstimate:
     """One forward, or of the gradient of the input."""
     counted = counted_of("nhwc_float32" if output.dtype == "float32" else "nhwc", gpu)
     issued = counted.of(window) * output.elements
@@ -90,7 +92,7 @@ def _channels_last(reads: tuple[Operand, ...], output: Operand, window: tuple[in
     )
 
 
-def _few_channels_last(source: Operand, weights: Operand, output: Operand, gpu: Gpu) -> list[PricedKernel]:
+def _few_channels_last(source: Operand, weights: Operand, output: Operand, gpu: KernelCostModel) -> Kernels:
     """All channels in one kernel where the window is of one row, and otherwise in one of each."""
     window, channels = weights.shape[2:], output.shape[1]
     if window[0] == 1:
@@ -120,7 +122,7 @@ def _has_gradients_last(operation: Operation) -> bool:
     return not source.shape[1] % VECTOR and source.shape == gradient.shape and all(step == 1 for step in steps)
 
 
-def _backward_channels_last(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def _backward_channels_last(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients in float32, channels last."""
     gradient, source, weights = operation.inputs[:3]
     window, outputs = weights.shape[2:], iter(operation.outputs)
@@ -143,7 +145,7 @@ def _backward_channels_last(operation: Operation, gpu: Gpu) -> list[PricedKernel
     return kernels
 
 
-def depthwise_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def depthwise_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients of the weights, the input and the bias, as far as they are wanted (`output_mask`)."""
     if _is_cudnn(*operation.inputs[1:3]):
         return _backward_channels_last(operation, gpu)
@@ -186,7 +188,7 @@ def depthwise_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return kernels
 
 
-def added(output: Operand, bias: Operand, gpu: Gpu) -> PricedKernel:
+def added(output: Operand, bias: Operand, gpu: KernelCostModel) -> KernelEstimate:
     """The kernel that adds the bias of each channel."""
     channels = replace(bias, shape=(output.shape[1], *(1 for _ in output.shape[2:])))
     return iterate("add", (output, replace(channels, strides=(1, *(0 for _ in output.shape[2:])))), output, gpu)
@@ -209,14 +211,14 @@ def _is_cudnn(source: Operand, weights: Operand) -> bool:
 
 
 def _walk(
-    name: str, operands: list[Operand], output: Operand, counted: Counted, window: tuple[int, ...], gpu: Gpu
-) -> PricedKernel:
+    name: str, operands: list[Operand], output: Operand, counted: Counted, window: tuple[int, ...], gpu: KernelCostModel
+) -> KernelEstimate:
     issued = counted.of(window) * output.elements / gpu.cost("depthwise.issue_fraction")
     ctas = ceil(output.elements / THREADS)
     return gpu.kernel(name, operands, (output,), instructions=issued, ctas=ctas, chain=2, overlap=SERIAL)
 
 
-def _contiguous(operands: tuple[Operand, ...], gpu: Gpu) -> tuple[list[PricedKernel], list[Operand]]:
+def _contiguous(operands: tuple[Operand, ...], gpu: KernelCostModel) -> tuple[Kernels, list[Operand]]:
     """Operands in the order of their dimensions, and the kernels that copy those that are in another."""
     kernels, ordered = [], []
     for operand in operands:
@@ -232,13 +234,13 @@ def _steps(operand: Operand) -> list[int]:
     return [stride for stride, size in zip(operand.strides, operand.shape, strict=True) if size > 1]
 
 
-def counted_of(kernel: str, gpu: Gpu, *, row: float = 0.0) -> Counted:
+def counted_of(kernel: str, gpu: KernelCostModel, *, row: float = 0.0) -> Counted:
     """Instructions of a kernel. Args: kernel: as keys of its costs begin; row: of each row of a window."""
     first = gpu.cost(f"depthwise.{kernel}_instructions")
     return Counted(first=first, row=row, place=gpu.cost(f"depthwise.{kernel}_place_instructions"))
 
 
-def forward_counted(weights: Operand, gpu: Gpu) -> Counted:
+def forward_counted(weights: Operand, gpu: KernelCostModel) -> Counted:
     """Instructions of torch's kernel for a window."""
     if _is_unrolled(weights):
         return counted_of("forward_unrolled", gpu)

@@ -12,9 +12,9 @@ which takes longer than to multiply.
 from dataclasses import replace
 from math import ceil, prod
 
-from ...gpu import SERIAL, Gpu, memset, scratch
+from ...cost_model import SERIAL, KernelCostModel, memset, scratch
 from ...operation import Operand
-from ...priced import PricedKernel
+from ...priced import KernelEstimate, Kernels
 from .implicit_product import (
     APART_PARTS,
     HALF_BYTES,
@@ -46,8 +46,8 @@ def is_filled_up(product: Implicit, operand: Operand, *, together: bool) -> bool
 
 
 def group_by_group(
-    product: Implicit, image: Operand, weights: Operand, output: Operand, gpu: Gpu, *, gradient: bool
-) -> list[PricedKernel]:
+    product: Implicit, image: Operand, weights: Operand, output: Operand, gpu: KernelCostModel, *, gradient: bool
+) -> Kernels:
     """All kernels of each group. Args: gradient: whether the product is a gradient of the input."""
     alone = replace(product, groups=1)
     run = at_fraction(alone, gpu.cost("convolution.group_gradient_fraction"), gpu) if gradient else by_tiles(alone, gpu)
@@ -59,7 +59,7 @@ def group_by_group(
     return kernels
 
 
-def filled_up(product: Implicit, image: Operand, weights: Operand, output: Operand, gpu: Gpu) -> list[PricedKernel]:
+def filled_up(product: Implicit, image: Operand, weights: Operand, output: Operand, gpu: KernelCostModel) -> Kernels:
     """The copies before and after a product of whole steps, and the product."""
     reads = _filled_images(product.groups, image), _filled_weights(product.groups, weights)
     result = _filled_images(product.groups, output)
@@ -115,14 +115,14 @@ def _filled_weights(groups: int, weights: Operand) -> Operand:
     return scratch(weights, 0, shape=(filters, _whole(weights.shape[1], weights), *weights.shape[2:]))
 
 
-def _transformed(source: Operand, target: Operand, gpu: Gpu, start_s: float = 0.0) -> PricedKernel:
+def _transformed(source: Operand, target: Operand, gpu: KernelCostModel, start_s: float = 0.0) -> KernelEstimate:
     issued = gpu.cost("convolution.group_transform_instructions") * prod(source.shape)
     return gpu.kernel(
         "tensorTransformGeneric", (source,), (target,), instructions=issued, start_s=start_s, overlap=SERIAL
     )
 
 
-def of_turned_weights(product: Implicit, channels: int, gpu: Gpu) -> Run:
+def of_turned_weights(product: Implicit, channels: int, gpu: KernelCostModel) -> Run:
     """The gradient of the weights in TF32. Args: channels: of a tap."""
     wide = TURNED_TALL if channels > TURNED_TALL // 2 else TURNED_TALL // 2
     ctas = product.groups * ceil(product.rows / TURNED_TALL) * ceil(channels / wide) * (product.columns // channels)

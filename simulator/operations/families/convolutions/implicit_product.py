@@ -8,9 +8,9 @@ ends a tile begins the next with nothing loaded.
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from ...gpu import SERIAL, Gpu, memset, scratch
+from ...cost_model import SERIAL, KernelCostModel, memset, scratch
 from ...operation import Operand
-from ...priced import PricedKernel
+from ...priced import KernelEstimate, Kernels
 from ..products.matmul import RATES, TILED
 
 Tile = tuple[int, int]
@@ -87,7 +87,7 @@ class Run:
     summed_s: float = 0.0
 
 
-def by_narrow_tiles(product: Implicit, gpu: Gpu) -> Run:
+def by_narrow_tiles(product: Implicit, gpu: KernelCostModel) -> Run:
     """Of few channels, or of groups of few, which are multiplied together: as long as L2 takes to send all tiles."""
     item_bytes = _item_bytes(product.dtype)
     merged = MERGED_BYTES // item_bytes // product.columns or 1
@@ -114,7 +114,7 @@ def by_narrow_tiles(product: Implicit, gpu: Gpu) -> Run:
     return Run(time_s=sent / (gpu.cost("convolution.narrow_l2_fraction") * gpu.device.l2_bytes_per_s))
 
 
-def by_tiles(product: Implicit, gpu: Gpu) -> Run:
+def by_tiles(product: Implicit, gpu: KernelCostModel) -> Run:
     """Result or gradient of the input, by the largest of the fastest tiles."""
     depth = _depth(product)
     runs = []
@@ -129,12 +129,12 @@ def by_tiles(product: Implicit, gpu: Gpu) -> Run:
     return next(run for run in reversed(runs) if run.time_s <= NEARLY * least)
 
 
-def has_tma(gpu: Gpu) -> bool:
+def has_tma(gpu: KernelCostModel) -> bool:
     """Whether a GPU has kernels of the kind that an H100 has (`sm90_xmma`), or later ones."""
     return int(gpu.device.compute_capability.split(".")[0]) >= 9
 
 
-def of_weights(product: Implicit, gpu: Gpu) -> Run:
+def of_weights(product: Implicit, gpu: KernelCostModel) -> Run:
     """The gradient of the weights: pixels are cut into parts, until all SMs are busy."""
     runs = []
     for tile in WEIGHTS_TILES:
@@ -153,19 +153,19 @@ def of_weights(product: Implicit, gpu: Gpu) -> Run:
     return min(runs, key=lambda run: run.time_s)
 
 
-def at_fraction(product: Implicit, fraction: float, gpu: Gpu) -> Run:
+def at_fraction(product: Implicit, fraction: float, gpu: KernelCostModel) -> Run:
     """By an old kernel that reaches a fraction of the tensor peak."""
     flop = 2.0 * product.groups * product.rows * product.columns * product.channels * product.taps
     return Run(time_s=flop / (fraction * gpu.sms * _peak(product, gpu)))
 
 
-def of_strided_weights(product: Implicit, gpu: Gpu) -> Run:
+def of_strided_weights(product: Implicit, gpu: KernelCostModel) -> Run:
     """The gradient of the weights of a window that strides."""
     run = at_fraction(product, gpu.cost("convolution.strided_fraction"), gpu)
     return replace(run, before="Memset", summed_s=gpu.cost("convolution.strided_summed_s"))
 
 
-def made(product: Implicit, run: Run, operands: tuple[Operand, ...], result: Operand, gpu: Gpu) -> list[PricedKernel]:
+def made(product: Implicit, run: Run, operands: tuple[Operand, ...], result: Operand, gpu: KernelCostModel) -> Kernels:
     """The kernels of a product of operands in NHWC."""
     kernels = []
     if run.before:
@@ -192,8 +192,8 @@ def made(product: Implicit, run: Run, operands: tuple[Operand, ...], result: Ope
 
 
 def with_copies(
-    product: Implicit, run: Run, operands: tuple[Operand, ...], output: Operand, gpu: Gpu, *, together: bool
-) -> list[PricedKernel]:
+    product: Implicit, run: Run, operands: tuple[Operand, ...], output: Operand, gpu: KernelCostModel, *, together: bool
+) -> Kernels:
     """The same of operands and a result in either layout: all are turned or padded.
 
     Args:
@@ -209,8 +209,8 @@ def with_copies(
 
 
 def with_padded_filters(
-    product: Implicit, run: Run, operands: tuple[Operand, ...], output: Operand, gpu: Gpu, *, together: bool
-) -> list[PricedKernel]:
+    product: Implicit, run: Run, operands: tuple[Operand, ...], output: Operand, gpu: KernelCostModel, *, together: bool
+) -> Kernels:
     """The same of filters in half precision that are no multiple of 8: they are padded, and what they made is cut off.
 
     Args:
@@ -259,7 +259,7 @@ def _whole(channels: int) -> int:
     return ceil(channels / CHANNELS) * CHANNELS
 
 
-def _copied(operand: Operand, gpu: Gpu, *, together: bool) -> tuple[list[PricedKernel], Operand]:
+def _copied(operand: Operand, gpu: KernelCostModel, *, together: bool) -> tuple[Kernels, Operand]:
     """What is multiplied in place of an operand, and the kernels that make it."""
     read, kernels = _copy_of(operand, together=together), []
     if read.shape != operand.shape:
@@ -292,7 +292,7 @@ def _turns(operand: Operand) -> bool:
     return operand.shape[1] > 1 < prod(operand.shape[2:])
 
 
-def _turned(name: str, source: Operand, target: Operand, gpu: Gpu) -> PricedKernel:
+def _turned(name: str, source: Operand, target: Operand, gpu: KernelCostModel) -> KernelEstimate:
     batch, channels, *plane = source.shape
     elements = batch * prod(ceil(size / TURNED) * TURNED for size in (channels, prod(plane)))
     return gpu.kernel(
@@ -316,7 +316,7 @@ def _ctas(product: Implicit, tile: Tile) -> int:
     return product.groups * ceil(product.rows / tile[0]) * ceil(product.columns / tile[1])
 
 
-def _tile_s(product: Implicit, tile: Tile, depth: float, gpu: Gpu) -> float:
+def _tile_s(product: Implicit, tile: Tile, depth: float, gpu: KernelCostModel) -> float:
     """A tile's FLOP, or its operands from L2, of which neighbours share halves [s]."""
     tall, wide = tile
     rows = tall / min(ceil(product.columns / wide), 2)
@@ -334,7 +334,7 @@ def _item_bytes(dtype: str) -> int:
     return {"fp8": 1, "fp16": 2}.get(RATES[dtype], 4)
 
 
-def _peak(product: Implicit, gpu: Gpu) -> float:
+def _peak(product: Implicit, gpu: KernelCostModel) -> float:
     """FLOP/s of an SM's tensor cores."""
     units = (f"{unit}_{RATES[product.dtype]}_flop_per_cycle" for unit in ("mma", "wgmma", "tcgen05"))
     return gpu.device.tensor_clock_hz * max(float(getattr(gpu.device, unit)) for unit in units)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
-from ...gpu import LANES, SERIAL, Gpu
+from ...cost_model import LANES, SERIAL, KernelCostModel
 from ...operation import Operand
-from ...priced import PricedKernel
+from ...priced import KernelEstimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +35,11 @@ def walked(
     reads: Sequence[Operand],
     writes: Sequence[Operand],
     walk: Walk,
-    gpu: Gpu,
+    gpu: KernelCostModel,
     *,
     l2_s: float = 0.0,
     note: str = "",
-) -> PricedKernel:
+) -> KernelEstimate:
     """The kernel of a walk: the SM with most CTAs issues, and waves of CTAs wait for the latencies of their planes."""
     resident = min(gpu.device.max_warps_per_sm * LANES // walk.threads, gpu.device.max_ctas_per_sm)
     waves = max(walk.ctas / (max(resident, 1) * gpu.sms), 1.0)
@@ -57,12 +57,12 @@ def walked(
     )
 
 
-def issued_in(cycles: float, gpu: Gpu) -> float:
+def issued_in(cycles: float, gpu: KernelCostModel) -> float:
     """Instructions of threads that an SM could issue in as many cycles."""
     return cycles * gpu.device.issue_per_cycle * LANES
 
 
-def added_s(sectors: float, gpu: Gpu) -> float:
+def added_s(sectors: float, gpu: KernelCostModel) -> float:
     """Time in which L2's slices add to as many sectors, a part of each [s]."""
     return sectors * gpu.device.l2_add_part_s / gpu.device.l2_slices
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
-from ...gpu import LANES, SERIAL, Gpu, part, scratch
+from ...cost_model import LANES, SERIAL, KernelCostModel, part, scratch
 from ...operation import Operand, Operation
-from ...priced import PricedKernel
+from ...priced import KernelEstimate, Kernels
 from ..convolutions.depthwise import is_channels_last
 from ..elementwise import contiguous, copied, in_order, iterate
 from .planes import Walk, added_s, is_narrow, issued_in, planes_of, walked
@@ -25,7 +25,7 @@ PAD_THREADS = 256
 IM2COL_THREADS, COL2IM_THREADS = 1024, 512
 
 
-def pool(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def pool(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """The kernel of `max_pool2d_with_indices`, `avg_pool2d` or `avg_pool3d`."""
     source, outputs = operation.inputs[0], operation.outputs
     dims = 3 if "3d" in operation.name else 2
@@ -52,7 +52,7 @@ def pool(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def pool_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def pool_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients: `max_pool2d_with_indices_backward` after zeros, and `avg_pool2d_backward`."""
     gradient, output = operation.inputs[0], operation.outputs[0]
     in_order(gradient, output)
@@ -94,7 +94,7 @@ class Windows:
     crowding: float
 
 
-def adaptive_pool(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def adaptive_pool(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Means, or largest elements and where they are."""
     source, outputs = operation.inputs[0], operation.outputs
     in_order(source, *outputs)
@@ -122,7 +122,7 @@ def adaptive_pool(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def adaptive_pool_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def adaptive_pool_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients: of means to every element, of largest ones to one."""
     gradient, output = operation.inputs[0], operation.outputs[0]
     in_order(gradient, output)
@@ -151,7 +151,7 @@ def adaptive_pool_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]
     return [iterate("fill", (), output, gpu), kernel]
 
 
-def _windows(source: Operand, output: Operand, gpu: Gpu) -> Windows:
+def _windows(source: Operand, output: Operand, gpu: KernelCostModel) -> Windows:
     planes, (height, width) = planes_of(output, 2)
     tall, wide = source.shape[-2:]
     per_plane = max(ADAPTIVE_CTAS // planes, 1)
@@ -172,14 +172,14 @@ def _longest_window(size: int, windows: int) -> int:
     return max(ceil((at + 1) * size / windows) - at * size // windows for at in range(windows))
 
 
-def pad(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def pad(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Padding that repeats what is there."""
     source, output = operation.inputs[0], operation.outputs[0]
     in_order(source, output)
     return [_padding(operation, output, (source,), output, 0.0, gpu)]
 
 
-def pad_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def pad_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients of padding."""
     gradient, output = operation.inputs[0], operation.outputs[0]
     in_order(gradient, output)
@@ -189,8 +189,13 @@ def pad_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
 
 
 def _padding(
-    operation: Operation, places: Operand, reads: tuple[Operand, ...], output: Operand, more: float, gpu: Gpu
-) -> PricedKernel:
+    operation: Operation,
+    places: Operand,
+    reads: tuple[Operand, ...],
+    output: Operand,
+    more: float,
+    gpu: KernelCostModel,
+) -> KernelEstimate:
     """A kernel with a thread for each place, and as many more as fill CTAs of each plane."""
     kind, dimensions = operation.name.strip("_").removesuffix("_backward").split("_pad")
     dims = int(dimensions[0])
@@ -201,7 +206,7 @@ def _padding(
     return gpu.kernel(f"{kind}_pad{dims}d", reads, (output,), instructions=issued, ctas=ctas, chain=1, overlap=SERIAL)
 
 
-def im2col(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def im2col(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`im2col`: a thread for each window and channel."""
     source, output = operation.inputs[0], operation.outputs[0]
     in_order(source, output)
@@ -222,7 +227,7 @@ def im2col(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def col2im(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def col2im(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`col2im`: a thread for each element, which lies in as many windows as columns hold of it."""
     output = operation.outputs[0]
     copies, source = contiguous(operation.inputs[0], 0, gpu)

@@ -12,9 +12,9 @@ are atomic additions to sectors apart. Places are taken to be random: a smooth g
 from dataclasses import dataclass
 from math import ceil, prod
 
-from ...gpu import LANES, SERIAL, Gpu, part
+from ...cost_model import LANES, SERIAL, KernelCostModel, part
 from ...operation import Operand, Operation
-from ...priced import NoPrice, PricedKernel
+from ...priced import Kernels, NoPrice
 from ..convolutions.depthwise import is_channels_last
 from ..copies import repeat_flip_roll, upsample_nhwc_backward
 from ..elementwise import contiguous, copied, in_order, iterate
@@ -32,7 +32,7 @@ GRID_THREADS = 256
 RANDOM_PLACES = "places of the grid are taken to be random; smooth ones take less"
 
 
-def upsample_nearest(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def upsample_nearest(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Up-sampling by the nearest source; channels last has a kernel of its own."""
     source, output = operation.inputs[0], operation.outputs[0]
     if source.shape == output.shape:
@@ -61,7 +61,7 @@ def upsample_nearest(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*copies, walked(f"upsample_nearest{dims}d", (source,), (output,), walk, gpu)]
 
 
-def upsample_nearest_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def upsample_nearest_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients: an element of the input's adds up those that it was copied to."""
     gradient, output = operation.inputs[0], operation.outputs[0]
     if is_channels_last(gradient):
@@ -108,7 +108,7 @@ FILTERS = {
 """By the end of torch's name. Source: as above."""
 
 
-def upsample(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def upsample(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Up- and down-sampling; bicubic and linear fill the output before; bilinear has a kernel for channels last."""
     source, output = operation.inputs[0], operation.outputs[0]
     if source.shape == output.shape:
@@ -131,7 +131,7 @@ def upsample(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*filled, walked(f"upsample_{kind}", (source,), (output,), walk, gpu)]
 
 
-def upsample_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def upsample_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients: zeros, and atomic additions of every place's parts."""
     gradient, output = operation.inputs[0], operation.outputs[0]
     in_order(gradient, output)
@@ -149,7 +149,7 @@ def upsample_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [iterate("fill", (), output, gpu), adding]
 
 
-def _narrow(way: Filter, gradient: Operand, output: Operand, gpu: Gpu) -> float:
+def _narrow(way: Filter, gradient: Operand, output: Operand, gpu: KernelCostModel) -> float:
     """More instructions' worth of an addition of 16 bits: lanes that come from one pair of elements swap in turn."""
     if not way.swaps:
         return gpu.cost("image.pair_add_instructions")
@@ -157,7 +157,7 @@ def _narrow(way: Filter, gradient: Operand, output: Operand, gpu: Gpu) -> float:
     return gpu.cost("image.swap_round_instructions") * min(max(lanes, 1.0), 32.0)
 
 
-def upsample_antialiased(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def upsample_antialiased(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`_upsample_bilinear2d_aa`: a thread for an element, whose window is as wide as it is scaled down."""
     source, output = operation.inputs[0], operation.outputs[0]
     in_order(source, output)
@@ -171,7 +171,7 @@ def upsample_antialiased(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [gpu.kernel("upsample_aa", (source,), (output,), instructions=issued, chain=2, overlap=SERIAL)]
 
 
-def grid_sampler(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def grid_sampler(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Elements, or four neighbours weighed."""
     source, grid, output = operation.inputs[0], operation.inputs[1], operation.outputs[0]
     if "cudnn" not in operation.name:
@@ -182,7 +182,7 @@ def grid_sampler(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [walked("grid_sampler_2d", (read, grid), (output,), walk, gpu, note=RANDOM_PLACES)]
 
 
-def grid_sampler_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def grid_sampler_backward(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Gradients of the image, which are added to zeros, and of the grid."""
     gradient, source, grid = operation.inputs[:3]
     in_order(gradient, source)
@@ -202,7 +202,7 @@ def grid_sampler_backward(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [iterate("fill", (), added, gpu), kernel]
 
 
-def _grid_walk(operation: Operation, source: Operand, grid: Operand, turn: float, gpu: Gpu) -> Walk:
+def _grid_walk(operation: Operation, source: Operand, grid: Operand, turn: float, gpu: KernelCostModel) -> Walk:
     """Of channels, with the look-ups of lines in L1 as instructions that it could issue meanwhile."""
     lines = source.shape[-2] * source.shape[-1] * source.item_bytes / gpu.device.line_bytes
     looked_up = _grid_taps(operation) * issued_in(_distinct(lines) / LANES, gpu)

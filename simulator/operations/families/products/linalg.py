@@ -12,9 +12,9 @@ of many rows are a product of the rows, widened by their squares (ATen/native/Di
 from dataclasses import replace
 from math import ceil, prod
 
-from ...gpu import SERIAL, Gpu, part, scratch
+from ...cost_model import SERIAL, KernelCostModel, part, scratch
 from ...operation import Operand, Operation
-from ...priced import NoPrice, PricedKernel
+from ...priced import Kernels, NoPrice
 from ..copies import cat
 from ..elementwise import copied, iterate
 from ..reductions import MEAN, SUM, reduced
@@ -40,7 +40,7 @@ NORM_THREADS = 512
 """Of a CTA of `weight_norm_fwd_first_dim_kernel` (`block.x`, ATen/native/cuda/WeightNorm.cu, torch 2.11)."""
 
 
-def sum_of_products(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def sum_of_products(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`inductor::_mm_plus_mm`: a product, and another that is added to it."""
     a, b, c, d, *_ = operation.inputs
     output = operation.outputs[:1]
@@ -49,7 +49,7 @@ def sum_of_products(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*matmul(first, gpu), *matmul(second, gpu)]
 
 
-def grouped_mm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def grouped_mm(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of `_grouped_mm`."""
     product = product_of(operation)
     if product.dtype != "bfloat16" or int(gpu.device.compute_capability.split(".")[0]) not in (9, 10):
@@ -72,7 +72,7 @@ def grouped_mm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def _one_by_one(operation: Operation, product: Product, gpu: Gpu) -> list[PricedKernel]:
+def _one_by_one(operation: Operation, product: Product, gpu: KernelCostModel) -> Kernels:
     """A product for each group."""
     alone = replace(product, batch=1)
     left, right, output = *operation.inputs[:2], operation.outputs[0]
@@ -95,7 +95,7 @@ def _part(operand: Operand, group: int, groups: int) -> Operand:
     return replace(operand, shape=shape, strides=strides, offset_bytes=offset_bytes)
 
 
-def int_mm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def int_mm(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """The kernel of `_int_mm`."""
     product, device = product_of(operation), gpu.device
     rate = (
@@ -121,7 +121,7 @@ def int_mm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     ]
 
 
-def solve_triangular(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def solve_triangular(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`linalg_solve_triangular` of float32; few large triangles, and those of more than 128 rows, have no price."""
     triangle, sides = operation.inputs[:2]
     solved = operation.outputs[0]
@@ -153,7 +153,7 @@ def solve_triangular(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return kernels
 
 
-def euclidean_dist(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def euclidean_dist(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Squares and their sums, ones, both rows joined with these, a product, its roots."""
     output, kernels, joined = operation.outputs[0], [], []
     for number, rows in enumerate(operation.inputs[:2]):
@@ -180,7 +180,7 @@ def euclidean_dist(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*kernels, iterate("clamp", (output,), output, gpu), iterate("sqrt", (output,), output, gpu)]
 
 
-def cdist(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def cdist(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`_cdist_forward`: as many CTAs as pairs, one after the other on an SM."""
     rows, output = operation.inputs[:2], operation.outputs[0]
     width = rows[0].shape[-1]
@@ -191,7 +191,7 @@ def cdist(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [gpu.kernel("cdist", rows, (output,), ctas=output.elements, latency_s=waits, overlap=SERIAL)]
 
 
-def renorm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def renorm(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Norms of slices along a dimension, factors, and their product."""
     source, output = operation.inputs[0], operation.outputs[0]
     rank = len(source.shape)
@@ -203,7 +203,7 @@ def renorm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [*reduced(source, (norms,), axes, gpu, MEAN), factors, iterate("mul", (source, norms), output, gpu)]
 
 
-def weight_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def weight_norm(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """A CTA takes a row's norm, and scales the row."""
     weights, rows = operation.inputs[0], max(operation.inputs[1].elements, 1)
     turns = prod(weights.shape) / rows / NORM_THREADS
@@ -212,14 +212,14 @@ def weight_norm(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
     return [gpu.kernel("weight_norm", operation.inputs[:2], operation.outputs, ctas=rows, chain=loads, overlap=SERIAL)]
 
 
-def cross(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def cross(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`linalg_cross`: a vector a thread."""
     issued = gpu.cost("elementwise.indexed_instructions") * operation.outputs[0].elements / VECTOR
     reads, writes = operation.inputs[:2], operation.outputs
     return [gpu.kernel("cross", reads, writes, instructions=issued, chain=2, overlap=SERIAL)]
 
 
-def diag_embed(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def diag_embed(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """`diag_embed`: zeros, and a copy to the diagonal; `diagonal_copy`: a copy of it."""
     source, output = operation.inputs[0], operation.outputs[0]
     whole = output if operation.name == "diag_embed" else source

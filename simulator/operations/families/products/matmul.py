@@ -8,9 +8,9 @@ fastest. Products too small to fill the GPU are split along K, and added up by a
 from dataclasses import dataclass, replace
 from math import ceil, inf, prod
 
-from ...gpu import Gpu, memset
+from ...cost_model import KernelCostModel, memset
 from ...operation import Operand, Operation
-from ...priced import PricedKernel
+from ...priced import Kernels
 from ..elementwise import contiguous
 
 Shape = tuple[int, ...]
@@ -84,9 +84,9 @@ class Product:
     along_k: bool = False
 
 
-def matmul(operation: Operation, gpu: Gpu) -> list[PricedKernel]:
+def matmul(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of `mm`, `bmm`, `addmm`, `baddbmm`, `linear`, `mv`, `addmv`, `_addmm_activation` and `_scaled_mm`."""
-    copies: list[PricedKernel] = []
+    copies: Kernels = []
     inputs = list(operation.inputs)
     if operation.name in COPYING:
         for place in range(len(inputs))[1 if operation.name in ADDED_TO else 0 :][:2]:
@@ -124,7 +124,7 @@ def product_of(operation: Operation) -> Product:
     return Product(batch=batch, m=m, n=n, k=k, dtype=dtype, aligned=aligned, pairs=pairs, along_k=along_k)
 
 
-def ctas_of(operation: Operation, gpu: Gpu) -> int:
+def ctas_of(operation: Operation, gpu: KernelCostModel) -> int:
     """Tiles of the fastest kernel for an operation, K in one piece."""
     product = product_of(operation)
     return _fastest(product, _rate(product, gpu)[0], gpu)[1]
@@ -156,8 +156,8 @@ def multiplied(
     product: Product,
     reads: tuple[Operand, ...],
     writes: tuple[Operand, ...],
-    gpu: Gpu,
-) -> list[PricedKernel]:
+    gpu: KernelCostModel,
+) -> Kernels:
     """The kernels of a product: a memset where tiles are handed out one by one, the product, a sum of splits."""
     text = f"gemm {product.m}x{product.n}x{product.k}" + (f" x{product.batch}" if product.batch > 1 else "")
     rate, note = _rate(product, gpu)
@@ -197,14 +197,14 @@ def multiplied(
     return kernels
 
 
-def _tensor_peak(product: Product, gpu: Gpu) -> float:
+def _tensor_peak(product: Product, gpu: KernelCostModel) -> float:
     """FLOP/s of an SM's tensor cores for operands of its type, at the clock that the power limit allows; 0: none."""
     kind = RATES[product.dtype]
     peak = max(getattr(gpu.device, f"{unit}_{kind}_flop_per_cycle") for unit in ("mma", "wgmma", "tcgen05"))
     return float(peak) * gpu.device.tensor_clock_hz
 
 
-def _rate(product: Product, gpu: Gpu) -> tuple[float, str]:
+def _rate(product: Product, gpu: KernelCostModel) -> tuple[float, str]:
     """FLOP/s of an SM for operands of its type, and what is guessed in it."""
     device = gpu.device
     if product.dtype in RATES and (peak := _tensor_peak(product, gpu)):
@@ -221,7 +221,7 @@ def _unaligned_tile(long: int, short: int) -> int:
     return 128 if short >= UNALIGNED_SHORT else 32 if short <= 32 and long <= 64 else 64
 
 
-def _unaligned_s(product: Product, side: int, splits: int, gpu: Gpu) -> float:
+def _unaligned_s(product: Product, side: int, splits: int, gpu: KernelCostModel) -> float:
     """Time of an old kernel: elements of its tiles, operands for each step and results, or tensor cores [s]."""
     tiles = PAIRS_TILES if product.pairs else ((side, side),)
     along = "_along_k" if product.along_k else ""
@@ -237,7 +237,7 @@ def _unaligned_s(product: Product, side: int, splits: int, gpu: Gpu) -> float:
     return max(min(tried), 2.0 * product.batch * product.m * product.n * product.k / flop_per_s)
 
 
-def _fastest(product: Product, rate: float, gpu: Gpu) -> tuple[float, int]:
+def _fastest(product: Product, rate: float, gpu: KernelCostModel) -> tuple[float, int]:
     """Time and CTAs of the fastest of all tiles."""
     long, short = max(product.m, product.n), min(product.m, product.n)
     if product.dtype not in RATES and short > SIMT_SHORT:
@@ -258,7 +258,7 @@ def _fastest(product: Product, rate: float, gpu: Gpu) -> tuple[float, int]:
     return min(tried)
 
 
-def _fastest_simt(product: Product, gpu: Gpu) -> tuple[float, int]:
+def _fastest_simt(product: Product, gpu: KernelCostModel) -> tuple[float, int]:
     """Time and CTAs of the fastest tiles without tensor cores."""
     tried = []
     for tall, wide, together in SIMT_TILES:
@@ -269,7 +269,7 @@ def _fastest_simt(product: Product, gpu: Gpu) -> tuple[float, int]:
     return min(tried)
 
 
-def _simt_tile_s(tile: tuple[int, int], depth: int, gpu: Gpu) -> float:
+def _simt_tile_s(tile: tuple[int, int], depth: int, gpu: KernelCostModel) -> float:
     """A tile without tensor cores: multiplications and operands of each step, and results [s]."""
     rows, columns = tile
     cycles = (
@@ -280,7 +280,7 @@ def _simt_tile_s(tile: tuple[int, int], depth: int, gpu: Gpu) -> float:
     return gpu.cycles_s(cycles) + 4.0 * rows * columns / (gpu.hbm_bytes_per_s / gpu.sms)
 
 
-def walked_s(product: Product, tile: tuple[int, int], gpu: Gpu) -> tuple[float, str]:
+def walked_s(product: Product, tile: tuple[int, int], gpu: KernelCostModel) -> tuple[float, str]:
     """Time of a product in tiles of so many rows and columns [s], and what is guessed in it."""
     rows, columns = tile
     rate, note = _rate(product, gpu)
@@ -289,11 +289,11 @@ def walked_s(product: Product, tile: tuple[int, int], gpu: Gpu) -> tuple[float, 
     return _waves(ctas, gpu) * (_tile_s(sides, product.k, product, rate, gpu) + gpu.cost("matmul.tile_s")), note
 
 
-def _waves(ctas: int, gpu: Gpu) -> int:
+def _waves(ctas: int, gpu: KernelCostModel) -> int:
     return ceil(ctas / gpu.sms)
 
 
-def _tile_s(tile: tuple[int, int], depth: int, product: Product, rate: float, gpu: Gpu) -> float:
+def _tile_s(tile: tuple[int, int], depth: int, product: Product, rate: float, gpu: KernelCostModel) -> float:
     """A tile: its FLOP, or its operands, half of the longer side from L2 to each of a pair [s]."""
     tall, wide = tile
     item = {"fp8": 1, "fp16": 2}.get(RATES.get(product.dtype, ""), 4)

@@ -1,4 +1,4 @@
-"""What one kernel of torch's takes on a GPU: tensors and units of work in, `PricedKernel` out.
+"""What one kernel of torch's takes on a GPU: tensors and units of work in, `KernelEstimate` out.
 
 A kernel takes as long as the busiest of HBM or L2, the tensor cores, the issue slots, the chain of its latencies and
 the dispatch of its CTAs, a little more where several are busy: their `overlap`-norm. That is never less than any of
@@ -12,7 +12,7 @@ from math import prod
 from ..device.device import Device
 from ..launch.before import StorageUse
 from .operation import Operand
-from .priced import PricedKernel, Source
+from .priced import KernelEstimate, Source
 from .storage_cache import StorageCache
 
 OVERLAPPED, SERIAL = "kernel.overlapped_norm", "kernel.serial_norm"
@@ -20,7 +20,7 @@ OVERLAPPED, SERIAL = "kernel.overlapped_norm", "kernel.serial_norm"
 LANES = 32
 
 
-class Gpu:
+class KernelCostModel:
     """A GPU, and what its L2 holds while operations follow each other.
 
     Args:
@@ -106,7 +106,7 @@ class Gpu:
         scratch_bytes: int = 0,
         overlap: str = OVERLAPPED,
         note: str = "",
-    ) -> PricedKernel:
+    ) -> KernelEstimate:
         """A kernel that reads and writes tensors, each byte once.
 
         Args:
@@ -156,7 +156,7 @@ class Gpu:
             + (self.cost("kernel.first_miss_s") + self.device.hbm_latency_s if start_s and missed else 0.0)
         )
         bound_by = "latency" if time in (min(time, begun + end_s), dispatch) else max(busy, key=lambda key: busy[key])
-        return PricedKernel(
+        return KernelEstimate(
             name=name,
             source=source,
             time_s=begun + time + end_s,
@@ -190,10 +190,10 @@ def empty_kernel_s(device: Device) -> float:
     return device.torch_kernels["kernel.empty_s"].value
 
 
-def memset(gpu: Gpu, size: float = 0.0) -> PricedKernel:
+def memset(gpu: KernelCostModel, size: float = 0.0) -> KernelEstimate:
     """A memset that a vendor's kernel brings along, of `size` bytes."""
     time = gpu.cost("kernel.memset_s") + size / gpu.hbm_bytes_per_s
-    return PricedKernel(name="Memset", source="bytes", time_s=time, bound_by="latency", hbm_write_bytes=size)
+    return KernelEstimate(name="Memset", source="bytes", time_s=time, bound_by="latency", hbm_write_bytes=size)
 
 
 def scratch(
