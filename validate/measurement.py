@@ -15,7 +15,7 @@ OUT_OF_MEMORY = "out of memory"
 
 
 def reason_in(answer: Mapping[str, Any]) -> str:
-    """Why a process on a GPU has no figures for a job, in one line. Args: answer: as `measure.worker` gives it."""
+    """Why a process on a GPU has no figures for a job, in one line. Args: answer: as `validate.worker` gives it."""
     return OUT_OF_MEMORY if answer.get("out_of_memory") else str(answer["lost"])
 
 

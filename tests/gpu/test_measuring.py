@@ -19,9 +19,9 @@ if missing_gpu() is None:
     from tilesight.kernels.launch.launch import device_of
     from tilesight.validate.experiments.peers import PEERS, runner
     from tilesight.validate.measure.output_checks import is_stale, poison, untouched_fraction, watch_streams
+    from tilesight.validate.measure.process import Unavailable, track_and_tare
     from tilesight.validate.measure.run_point import job_of
     from tilesight.validate.measure.session import GpuSession
-    from tilesight.validate.measure.worker import Unavailable, track_and_tare
     from tilesight.validate.timing.kernel_runs import family_of, kernels_in
     from tilesight.validate.timing.profiler import captured, trace_of
 

@@ -12,7 +12,7 @@ if missing_package():
 import torch
 from tilesight.kernels.reference import attention
 from tilesight.validate.experiments.peers import runner
-from tilesight.validate.measure.worker import Unavailable
+from tilesight.validate.measure.process import Unavailable
 
 PROBLEM = AttentionProblem(batch=2, heads=4, seqlen_q=48, seqlen_k=80, head_dim=32, dtype="fp32")
 SHAPES = {

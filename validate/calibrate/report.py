@@ -1,6 +1,6 @@
 """What `tilesight calibrate` prints: measured beside base as a table, or everything as JSON."""
 
-from ...simulator.device.device import Device, number_fields
+from ...simulator.device.device import number_fields
 from ...simulator.device.sm_numbers import sm_fields
 from ...simulator.display import render
 from ...simulator.report import devices
@@ -15,8 +15,12 @@ def _keys() -> set[str]:
     return {item.name for item in number_fields()} | set(sm_fields())
 
 
-def _value(device: Device, key: str) -> float:
-    value: float = getattr(device.sm if key in sm_fields() else device, key)
+def _base_value(calibration: Calibration, finding: Finding) -> float | None:
+    """What the base has in place of a finding; None where it has no such number."""
+    if finding.key not in _keys():
+        return None
+    base = calibration.base
+    value: float = getattr(base.sm if finding.key in sm_fields() else base, finding.key)
     return value
 
 
@@ -34,7 +38,7 @@ def calibration_dict(calibration: Calibration, base_name: str) -> dict[str, obje
     """The object that `calibrate --json` prints: findings, refusals, and the records to derive them from again."""
 
     def entry(finding: Finding) -> dict[str, object]:
-        base = _value(calibration.base, finding.key) if finding.key in _keys() else None
+        base = _base_value(calibration, finding)
         return {"key": finding.key, "value": finding.value, "base": base, "how": finding.how}
 
     return {
@@ -52,15 +56,7 @@ def calibration_text(calibration: Calibration, base_name: str, width: int, color
     """The findings as a table: value, the base's value and their ratio, how measured; below it, what was refused."""
     keys = _keys()
     rows = [finding for finding in calibration.findings if finding.key in keys] + constants(calibration)
-
-    def base_cell(finding: Finding) -> str:
-        value = _value(calibration.base, finding.key) if finding.key in keys else 0
-        return devices.value_text(finding.key, value) if value else ""
-
-    def ratio_cell(finding: Finding) -> str:
-        value = _value(calibration.base, finding.key) if finding.key in keys else 0
-        return f"{finding.value / value:.3f}" if value else ""
-
+    bases = [(finding, _base_value(calibration, finding) or 0.0) for finding in rows]
     lines = [
         render.table(
             [
@@ -68,8 +64,10 @@ def calibration_text(calibration: Calibration, base_name: str, width: int, color
                 render.Column(
                     title="measured", cells=[devices.value_text(finding.key, finding.value) for finding in rows]
                 ),
-                render.Column(title=base_name, cells=[base_cell(finding) for finding in rows]),
-                render.Column(title="ratio", cells=[ratio_cell(finding) for finding in rows]),
+                render.Column(
+                    title=base_name, cells=[devices.value_text(row.key, base) if base else "" for row, base in bases]
+                ),
+                render.Column(title="ratio", cells=[f"{row.value / base:.3f}" if base else "" for row, base in bases]),
                 render.Column(title="how", cells=[finding.how for finding in rows], rank=1, left=True),
             ],
             width,

@@ -35,8 +35,9 @@ class Check:
     """One thing looked at.
 
     Args:
-        name: of the thing; seen: what is here, in one line.
-        state: ok; note: works, with less; bad: `validate` cannot run.
+        name: of the thing.
+        state: `ok`; `note`, which works, with less; `bad`, `validate` cannot run.
+        seen: what is here, in one line.
         remedy: what helps, in one line; empty where nothing is wrong.
     """
 
@@ -113,7 +114,7 @@ def can_validate(checks: Sequence[Check]) -> bool:
     return all(check.state != "bad" for check in checks)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SmiGpu:
     """A GPU in the output of nvidia-smi. Args: memory in bytes."""
 
@@ -131,18 +132,10 @@ def gpus_in(text: str) -> list[SmiGpu]:
         fields = [field.strip() for field in line.split(",")]
         if len(fields) != 5 or not re.fullmatch(r"\d+\.\d+", fields[1]):
             continue
-        major, minor = fields[1].split(".")
-        capability = (int(major), int(minor))
-        total, free = (_mebibytes(field) for field in fields[3:])
-        gpus.append(
-            SmiGpu(
-                name=fields[0],
-                capability=capability,
-                driver=fields[2],
-                total_bytes=total,
-                free_bytes=free,
-            )
-        )
+        name, version, driver, *sizes = fields
+        major, minor = version.split(".")
+        total, free = map(_mebibytes, sizes)
+        gpus.append(SmiGpu(name, (int(major), int(minor)), driver, total_bytes=total, free_bytes=free))
     return gpus
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.problems.problem import Problem
-from ..measure.worker import Unavailable
+from ..measure.process import Unavailable
 
 if TYPE_CHECKING:
     import torch

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.schedules.registry import schedule_like
 from ...simulator.simulate import launches_of
+from ..measure.process import track_and_tare
 from ..measure.run_point import device_told, read_job
-from ..measure.worker import track_and_tare
 from ..measurement import LaunchMeasurement, Measurement
 from ..timing.kernel_runs import UNFUSED, KernelRun, family_of, kernels_in, short_name
 from .peers import PEERS, fallback, runner

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..measure.worker import track_and_tare
+from ..measure.process import track_and_tare
 
 if TYPE_CHECKING:
     from ...kernels.capture.replay import Replay

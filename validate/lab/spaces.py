@@ -121,7 +121,7 @@ def measure(file: Path, schedules: list[str]) -> None:
     running = [subprocess.Popen([*command, str(part), *schedules], env=environment) for part in range(PROCESSES)]
     for process in running:
         process.wait()
-    from tilesight.validate.measure.worker import track_and_tare
+    from tilesight.validate.measure.process import track_and_tare
     from tilesight.validate.timing.timing import time_run
 
     track, tare = track_and_tare()

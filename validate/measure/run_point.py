@@ -13,7 +13,7 @@ from ...simulator.device.what_if import override
 from ...simulator.launch.program import Launch, Resources
 from ..measurement import Measurement
 from ..points.point import Point
-from .worker import track_and_tare
+from .process import track_and_tare
 
 NO_COUNTERS = "not counted yet"
 CAP_S = 0.3

@@ -27,7 +27,7 @@ from .doubts import clock_doubts, counted_doubts, counter_doubts
 from .results_file import Row
 from .run_point import job_of
 
-WORKER = f"{__package__}.worker"
+WORKER = f"{__package__.rpartition('.')[0]}.worker"
 TIMEOUT_S = 120.0
 """No point takes a process longer, its first kernel's compilation included; then it hangs [s]."""
 COUNT_START_S, COUNT_POINT_S = 240.0, 20.0

@@ -4,6 +4,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
+from operator import attrgetter
 from typing import Any
 
 from ...simulator import units
@@ -52,17 +53,16 @@ def checkpoint_png(checkpoint: Checkpoint) -> bytes:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(13, 5.8), layout="constrained")
         figure.suptitle(_title(checkpoint), x=0.01, ha="left", fontsize=13)
-        panels: list[tuple[Any, str, str, Callable[[Grown], Compared], Callable[[float], str]]] = []
         left, right = figure.subplots(1, 2)
-        panels.append((left, "Time", "time", lambda cell: cell.time_s, units.duration))
-        panels.append(
-            (right, "Peak device memory", "bytes held at once", lambda cell: cell.memory_bytes, units.capacity)
+        # Capacities have round numbers at powers of two.
+        panels: tuple[tuple[Any, int, str, str, str, Callable[[float], str]], ...] = (
+            (left, 10, "Time", "time", "time_s", units.duration),
+            (right, 16, "Peak device memory", "bytes held at once", "memory_bytes", units.capacity),
         )
-        ticks = sorted({cell.seqlen for cell in checkpoint.lengths})
-        for ax, title, label, value, text in panels:
-            base = 16 if ax is right else 10  # capacities have round numbers at powers of two
+        ticks = checkpoint.plotted
+        for ax, base, title, label, field, text in panels:
             for schedule, name in _names(checkpoint).items():
-                _draw(ax, [cell for cell in checkpoint.lengths if cell.schedule == schedule], name, value)
+                _draw(ax, [cell for cell in checkpoint.lengths if cell.schedule == schedule], name, attrgetter(field))
             ax.set_xscale("log", base=2)
             ax.set_yscale("log", base=base)
             ax.set_xticks(ticks, [f"{length:,}" for length in ticks], rotation=30, ha="right")

@@ -19,10 +19,10 @@ from tilesight.simulator.refusal import Refusal
 from tilesight.validate.compare.campaign import measure_points, plan
 from tilesight.validate.counters.ncu import NcuFailed
 from tilesight.validate.counters.ncu_output import CountedLaunch
+from tilesight.validate.measure.process import reason_of
 from tilesight.validate.measure.results_file import Row
 from tilesight.validate.measure.run_point import job_of, read_job
 from tilesight.validate.measure.session import CHUNK, MOST_FAILED_COUNTS, Counting, PointSession, Task, run_tasks
-from tilesight.validate.measure.worker import reason_of
 from tilesight.validate.measurement import Lost, Measurement
 from tilesight.validate.points.point import Point
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ....simulator.limits import OLDEST_CAPABILITY
-from ...measure.worker import driver_version
+from ...measure.process import driver_version
 from ...measurement import Plain
 from .compile import GpuFault, NoGpu, compile_cubin, micro_source, target_of
 

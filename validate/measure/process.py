@@ -1,44 +1,18 @@
-"""The process on a GPU: jobs in, answers out, and it may die of one without harm.
+"""What jobs share in a process on a GPU: the machine, its memory, the track of its timings, and what errors say."""
 
-    python -m tilesight.validate.measure.worker --gpu 0       answers jobs on stdin, a line of JSON each
-    ... --gpu 0 --count FILE                                  runs the jobs of a file once each, under ncu
-
-`session` starts and feeds it. A job's `do` says what is asked for (`ANSWERS`).
-An answer holds it; or `lost`, with the reason (and `out_of_memory`, where that is the reason),
-after which the process must end unless it says that it is `healthy`.
-"""
-
-import argparse
-import json
-import os
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...simulator.jobs.processes import serve
 from ..measurement import Machine
 
 if TYPE_CHECKING:
     from ..timing.track import Track
 
-ANSWERS = {
-    "machine": ".measure.worker:describe",
-    "memory": ".measure.worker:memory",
-    "point": ".measure.run_point:measure",
-    "time": ".measure.run_point:time_point",
-    "fits": ".measure.run_point:fits",
-    "profile": ".experiments.run_peer:profile",
-    "peer": ".experiments.run_peer:measure_peer",
-    "function": ".functions.run_function:measure",
-}
-"""What a job asks for -> the function that answers it, imported when first asked: all need torch."""
-COUNTED = {"point": ".measure.run_point:run_under_ncu", "function": ".functions.run_function:run_under_ncu"}
-"""What a job is of -> the function that runs it between the profiler's marks."""
 PHRASES = (
     ("out of memory", "out of memory"),
     ("illegal memory access", "illegal address"),
@@ -51,30 +25,6 @@ PHRASES = (
 
 class Unavailable(Exception):
     """A job that cannot be done here, which harms no other; the text is the reason, in one line."""
-
-
-def answer(job: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to a job; or that it is lost, and why, in one line."""
-    import torch
-
-    try:
-        return _named(ANSWERS[job["do"]])(job)
-    except torch.OutOfMemoryError as error:
-        return {"lost": reason_of(error), "out_of_memory": True, "healthy": True}
-    except Unavailable as error:
-        return {"lost": str(error), "healthy": True}
-    except Exception as error:
-        return {"lost": reason_of(error)}
-    finally:
-        forget()
-
-
-def _named(name: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """The function of a name in a table."""
-    module, _, function = name.partition(":")
-    package = __package__.rpartition(".")[0]
-    answers: Callable[[Mapping[str, Any]], dict[str, Any]] = getattr(import_module(module, package), function)
-    return answers
 
 
 def describe(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,22 +112,3 @@ def _said(command: list[str]) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return finished.stdout.strip().splitlines()[0] if finished.returncode == 0 and finished.stdout.strip() else ""
-
-
-def main() -> None:
-    """Answer jobs, or run those of a file."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--gpu", required=True)
-    parser.add_argument("--count", type=Path)
-    options = parser.parse_args()
-    os.environ["CUDA_VISIBLE_DEVICES"] = options.gpu  # before torch is imported
-    if options.count:
-        for job in json.loads(options.count.read_text("utf-8")):
-            _named(COUNTED[job["do"]])(job)
-            forget()
-    else:
-        serve(answer)
-
-
-if __name__ == "__main__":
-    main()
