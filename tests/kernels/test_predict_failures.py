@@ -10,7 +10,7 @@ from tilesight.simulator.jobs import attempts
 from tilesight.simulator.jobs.stopping import check_wanted
 from users_file import FILE
 
-from tilesight.cli.commands import predict
+from tilesight.cli.kernels import Function
 from tilesight.cli.main import main
 from tilesight.cli.output import Failed
 
@@ -99,14 +99,14 @@ def test_a_device_that_fails_is_one_line_at_its_place(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others' tables are printed, in JSON all are in order, and the exit code says that one is missing."""
-    usual = predict.predicted
+    usual = Function.predicted
 
-    def failing(target: str, name: str, *arguments, **options):
-        if name.startswith("a100"):
+    def failing(function: Function):
+        if function.name.startswith("a100"):
             raise Failed("int too big to convert")
-        return usual(target, name, *arguments, **options)
+        return usual(function)
 
-    monkeypatch.setattr(predict, "predicted", failing)
+    monkeypatch.setattr(Function, "predicted", failing)
     devices = ["--device", "h200", "--device", "a100", "--device", "h100"]
     assert main(["predict", f"{file}:run", *devices]) == 1
     out, err = capsys.readouterr()

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..compiling import why_not
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.registry import default_schedule, find_schedule
 from .gpu import DOCTOR, Named, compiler, gpu_missing, need_gpu
-from .output import BadInput, Output, announce_compiler, deliver, progress, text_color, text_width
-from .points import problem_given
-from .shapes import BOTH, PASSES
+from .output import Asked, BadInput, announce_compiler, answer, progress, text_color, text_width
+from .points import PointsOptions, problem_given
+from .shapes import BOTH, FORWARD, PASSES
 
 if TYPE_CHECKING:
     from ..simulator.report.page import Made
@@ -20,14 +19,6 @@ if TYPE_CHECKING:
     from ..validate.experiments.peer_rows import PeerRow
     from ..validate.measure.session import Ask
     from ..validate.points.point import Point
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Where JSON goes. Args: printed: on stdout, in place of the text; file: to this file."""
-
-    printed: bool
-    file: Path | None
 
 
 WITHOUT_GPU = "h200"
@@ -58,18 +49,20 @@ def peers_of(points: "Sequence[Point]", device: Named) -> "list[PeerRow]":
         return measure_peers(points, device.job, ask, progress=tick)
 
 
-def checkpoint(
-    problem: Sequence[str], pass_: str, device: Named, workers: int, wanted: Wanted, html: Path | None, made: "Made"
-) -> None:
+def checkpoint(points: PointsOptions, device: Named, workers: int, asked: Asked, made: "Made") -> None:
     """Answer what a person learning FlashAttention is asked: predicted, and measured where there is a GPU."""
-    passes = list(PASSES) if pass_ == BOTH else [pass_]
-    answers = [_answers(problem_given(problem, PASSES[name]), device, workers) for name in passes]
+    passes = list(PASSES) if points.pass_ == BOTH else [points.pass_ or FORWARD]
+    answers = [_answers(problem_given(points.problem or [], PASSES[name]), device, workers) for name in passes]
     from ..validate.experiments.checkpoint import both_passes
     from ..validate.report.checkpoint import checkpoint_html, checkpoint_text
 
-    answer = answers[0] if len(answers) == 1 else both_passes(*answers)
-    page = Output(option="--html", path=html, make=lambda: checkpoint_html(answer, made))
-    tell(answer.to_dict(), wanted, lambda: checkpoint_text(answer, text_width(), text_color()), page)
+    found = answers[0] if len(answers) == 1 else both_passes(*answers)
+    tell(
+        asked,
+        found.to_dict(),
+        lambda: checkpoint_text(found, text_width(), text_color()),
+        html=lambda: checkpoint_html(found, made),
+    )
 
 
 def _answers(asked: AttentionProblem, device: Named, workers: int) -> "Checkpoint":
@@ -94,24 +87,24 @@ def _answers(asked: AttentionProblem, device: Named, workers: int) -> "Checkpoin
             return room.measure(answers, device.job, ask, progress=tick)
 
 
-def launches(problem: Sequence[str], device: Named, workers: int, wanted: Wanted) -> None:
+def launches(points: PointsOptions, device: Named, workers: int, asked: Asked) -> None:
     """Say what each way of computing a problem launches, predicted and profiled."""
     from ..validate.experiments import launches as room
     from ..validate.report.launches import launches_text
 
-    asked, compiled = problem_given(problem, AttentionProblem), compiler(device.device, workers, code=True)
+    problem = problem_given(points.problem or [], AttentionProblem)
+    compiled = compiler(device.device, workers, code=True)
     with asking() as ask:
         announce_compiler()
         with progress("predictions") as tick:
-            report = room.predict_launches(asked, device.device, compiler=compiled, workers=workers, progress=tick)
+            report = room.predict_launches(problem, device.device, compiler=compiled, workers=workers, progress=tick)
         with progress("profiles") as tick:
             report = room.profile_launches(report, device.job, ask, progress=tick)
-    tell(report.to_dict(), wanted, lambda: launches_text(report, text_width(), text_color()))
+    tell(asked, report.to_dict(), lambda: launches_text(report, text_width(), text_color()))
 
 
-def tell(value: Mapping[str, Any], wanted: Wanted, text: Callable[[], str], *outputs: Output) -> None:
-    """Print the text, or JSON in its place where it is asked for; write files, JSON among them."""
+def tell(asked: Asked, value: Mapping[str, Any], text: Callable[[], str], **files: Callable[[], Any]) -> None:
+    """Print an answer, and write its files, JSON among them. Args: as `answer` has them."""
     from ..simulator.display import render
 
-    document = Output(option="--json-file", path=wanted.file, make=lambda: render.to_json(value))
-    deliver(render.to_json(value) if wanted.printed else text(), *outputs, document)
+    answer(asked, text, lambda: value, **files, json_file=lambda: render.to_json(value))

@@ -6,7 +6,7 @@ The library is asked first. What it does not hold is compiled on the spot where 
 
 from collections.abc import Iterable, Sequence
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..compiling import compiler, only_missing, why_not
 from ..simulator import units
@@ -15,6 +15,7 @@ from ..simulator.jobs.pool import cores
 from ..simulator.launch.program import Launch, Resources
 from ..simulator.problems.problem import Problem
 from ..simulator.refusal import Refusal
+from .groups import Group, flag, option, typed_as, word
 from .output import BadInput, progress, say
 
 if TYPE_CHECKING:
@@ -25,85 +26,86 @@ COMPILE_S = 2.0
 """Time of a core for a kernel: 1.5 to 2.5 s, Triton 3.6.0, two cores of a cloud machine, 2026-11-23 [s]."""
 
 
-def cost_given(cost: str | None, given: dict[str, int | None], compiled: bool = False) -> str:
-    """Where resources and cycles of a step come from.
+class CostOptions(Group):
+    """Where the resources and the cycles of launches come from."""
 
-    Args:
-        cost: of `--cost`; given: `--registers`, `--smem-bytes`; compiled: whether `--compiled` is given.
+    registers: int | None = option(None, "Registers per thread, instead of the kernel's.", least=1)
+    smem_bytes: int | None = option(None, "Shared memory per CTA in bytes, instead of the kernel's.", least=0)
+    compiled: bool = flag("Compile all kernels with the Triton installed here, not from the library; needs no GPU.")
+    cost: str | None = word(
+        None,
+        "Registers, shared memory and cycles: from machine code, or estimated from tile sizes.  [default: compiled]",
+        *("compiled", "tiles"),
+    )
 
-    Raises:
-        BadInput: another option says it already.
-    """
-    named = [f"--{name.replace('_', '-')} {value}" for name, value in given.items() if value is not None]
-    if cost == "compiled" and named:
-        raise BadInput(f"--cost compiled and {named[0]}: code has resources of its own; give one")
-    if cost and compiled:
-        raise BadInput(f"--cost {cost} and --compiled: kernels that are compiled give the cycles; give one")
-    if cost and named:
-        raise BadInput(f"--cost {cost}: changes nothing with {named[0]}; leave it out")
-    return "tiles" if named else cost or "compiled"
+    def check(self) -> None:
+        """Raises: BadInput: an option says what another one says already."""
+        named = next((f"{typed_as(key)} {value}" for key, value in self.given.items() if value is not None), None)
+        if self.cost == "compiled" and named:
+            raise BadInput(f"--cost compiled and {named}: code has resources of its own; give one")
+        if self.cost and self.compiled:
+            raise BadInput(f"--cost {self.cost} and --compiled: kernels that are compiled give the cycles; give one")
+        if self.cost and named:
+            raise BadInput(f"--cost {self.cost}: changes nothing with {named}; leave it out")
+        if self.compiled and named:
+            raise BadInput(f"--compiled and {named}: each replaces the estimate; give one")
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """What replaces the resources of the kernels, as keywords."""
+        return {"registers": self.registers, "smem_bytes": self.smem_bytes}
 
-def resources_given(registers: int | None, smem_bytes: int | None) -> dict[str, int | None]:
-    """What replaces the estimates, as keywords. Raises: BadInput: a value that no CTA can have."""
-    if registers is not None and registers < 1:
-        raise BadInput(f"--registers = {registers}: must be an integer of 1 or more")
-    if smem_bytes is not None and smem_bytes < 0:
-        raise BadInput(f"--smem-bytes = {smem_bytes}: must be an integer of 0 or more")
-    return {"registers": registers, "smem_bytes": smem_bytes}
+    @property
+    def kind(self) -> str:
+        """Where cycles come from: `compiled` code, or `tiles`."""
+        estimated = self.registers is not None or self.smem_bytes is not None
+        return "tiles" if estimated else self.cost or "compiled"
 
+    @property
+    def compiles(self) -> bool:
+        """Whether what the library lacks is compiled here."""
+        return self.compiled or (self.kind != "tiles" and not why_not())
 
-def compiles(given: dict[str, int | None], cost: str = "compiled") -> bool:
-    """Whether what the library lacks is compiled here. Args: as of `source_of_costs`."""
-    return cost != "tiles" and all(value is None for value in given.values()) and not why_not()
+    def source(
+        self, problem: Problem, device: Device, workers: int | None = None
+    ) -> "tuple[ResourcesOf | None, tuple[str, ...]]":
+        """What a command asks for resources, beside the library, and remarks for the reader of the result.
 
+        Args:
+            problem: that the launches solve.
+            device: to compile for.
+            workers: compiler processes, one per core where None.
 
-def source_of_costs(
-    problem: Problem,
-    device: Device,
-    given: dict[str, int | None],
-    cost: str,
-    *,
-    compiled: bool = False,
-    workers: int | None = None,
-) -> "tuple[ResourcesOf | None, tuple[str, ...]]":
-    """What a command asks for resources, beside the library, and remarks for the reader of the result.
+        Returns:
+            A function as `simulator.explore` takes for its `resources_of`, None where the library and estimates do;
+            and lines for the reader of the result.
 
-    Args:
-        given: values of `--registers` and `--smem-bytes`; cost: value of `--cost`;
-        compiled: whether all is compiled anew.
-        workers: compiler processes, one per core where None.
+        Raises:
+            BadInput: something that compiling needs is missing.
+        """
+        if self.compiled:
+            compile_, remark = compiler_for(problem, device, workers)
+            return compile_, (remark,)
+        if self.kind == "tiles":
+            return None, ()
+        from ..simulator.library.lookup import origin_text
 
-    Returns:
-        A function as `simulator.explore` takes for its `resources_of`, None where the library and estimates do;
-        and lines for the reader of the result.
+        notes = (text,) if (text := origin_text(device)) else ()
+        if why_not():
+            return None, notes
 
-    Raises:
-        BadInput: something that compiling needs is missing, or the resources are given as well.
-    """
-    if compiled:
-        compile_, remark = compiler_for(problem, device, given, workers)
-        return compile_, (remark,)
-    if cost == "tiles" or any(value is not None for value in given.values()):
-        return None, ()
-    from ..simulator.library.lookup import origin_text
+        def announced(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | Refusal | None]:
+            kernels = {
+                (launch.name, launch.num_warps, launch.num_stages, *launch.constants.items())
+                for chain in pipelines
+                for launch in chain
+            }
+            seconds = ceil(len(kernels) / (workers or cores())) * COMPILE_S
+            say(f"compiling what the library does not hold: about {units.duration(seconds)} the first time, then kept")
+            compile_, _ = compiler_for(problem, device, workers)  # loads torch
+            return compile_(pipelines)
 
-    notes = (text,) if (text := origin_text(device)) else ()
-    if why_not():
-        return None, notes
-
-    def announced(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | Refusal | None]:
-        kernels = {
-            (launch.name, launch.num_warps, launch.num_stages, *launch.constants.items())
-            for chain in pipelines
-            for launch in chain
-        }
-        seconds = ceil(len(kernels) / (workers or cores())) * COMPILE_S
-        say(f"compiling what the library does not hold: about {units.duration(seconds)} the first time, then kept")
-        compile_, _ = compiler_for(problem, device, given, workers)  # loads torch
-        return compile_(pipelines)
-
-    return only_missing(announced, device), notes
+        return only_missing(announced, device), notes
 
 
 def of_use(remarks: tuple[str, ...], launches: "Iterable[LaunchPrediction]") -> tuple[str, ...]:
@@ -112,27 +114,22 @@ def of_use(remarks: tuple[str, ...], launches: "Iterable[LaunchPrediction]") -> 
 
 
 def compiler_for(
-    problem: Problem,
-    device: Device,
-    given: dict[str, int | None],
-    workers: int | None = None,
-    wanted_by: str = "--compiled",
+    problem: Problem, device: Device, workers: int | None = None, wanted_by: str = "--compiled"
 ) -> "tuple[ResourcesOf, str]":
     """What compiles launches for a device, and a remark that says so.
 
     Args:
-        given: values of `--registers` and `--smem-bytes`; workers: compiler processes, one per core where None;
-            wanted_by: option or command that messages name.
+        problem: that the launches solve.
+        device: to compile for.
+        workers: compiler processes, one per core where None.
+        wanted_by: option or command that messages name.
 
     Returns:
         A function as `simulator.explore` takes for its `resources_of`; and a line for the reader of the result.
 
     Raises:
-        BadInput: something that compiling needs is missing, or the resources are given as well.
+        BadInput: something that compiling needs is missing.
     """
-    for name, value in given.items():
-        if value is not None:
-            raise BadInput(f"--compiled and --{name.replace('_', '-')} {value}: each replaces the estimate; give one")
     reason = why_not()
     if reason:
         raise BadInput(f"{wanted_by}: {reason}")

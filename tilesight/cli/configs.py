@@ -2,19 +2,15 @@
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
-
-import typer
+from typing import Any, ClassVar, Self
 
 from ..simulator.schedules.options import Option
 from ..simulator.schedules.registry import all_options, all_schedules
-from .groups import Group, parameter
+from .groups import Group, parameter, typed_as
 from .output import BadInput
 from .parse import each_once
 
 
-@dataclass(frozen=True)
 class ConfigOptions(Group):
     """The choices of a schedule, as texts. Args: texts: option -> text; None leaves the choice to the schedule."""
 
@@ -25,30 +21,26 @@ class ConfigOptions(Group):
     def parameters(cls) -> list[inspect.Parameter]:
         """An option for each one that a schedule declares."""
         return [
-            parameter(name, Annotated[str | None, _typer_option(option, cls.SEVERAL)], None)
-            for name, option in all_options().items()
+            parameter(name, str | None, None, _described(option, cls.SEVERAL)) for name, option in all_options().items()
         ]
 
     @classmethod
-    def taken(cls, values: Mapping[str, Any]) -> "ConfigOptions":
+    def taken(cls, values: Mapping[str, Any]) -> Self:
         """The group of these texts."""
-        return cls(values)
+        return cls(texts=values)
 
-    def chosen(self) -> dict[str, int | str]:
-        """One value for each option that the user gave."""
-        return {name: values[0] for name, values in self.lists().items()}
-
-    def lists(self) -> dict[str, tuple[int | str, ...]]:
-        """All values of each option that the user gave, in order.
+    def given(self) -> dict[str, Any]:
+        """The value of each option that the user gave; where several are taken, all of them, in order.
 
         Raises:
             BadInput: no whole number where one is needed, an empty list, or a value twice.
         """
-        return {name: self._values(name, text) for name, text in self.texts.items() if text is not None}
+        lists = {name: self._values(name, text) for name, text in self.texts.items() if text is not None}
+        return {name: values if self.SEVERAL else values[0] for name, values in lists.items()}
 
     def _values(self, name: str, text: str) -> tuple[int | str, ...]:
         parts = [part.strip() for part in text.split(",")] if self.SEVERAL else [text]
-        option = f"--{name.replace('_', '-')}"
+        option = typed_as(name)
         if not all_options()[name].is_number:
             return each_once(option, text, parts)
         try:
@@ -61,19 +53,15 @@ class ConfigOptions(Group):
             raise BadInput(f"{option} = {text!r}: must be {allowed}{hint}") from None
 
 
-@dataclass(frozen=True)
 class SpaceOptions(ConfigOptions):
     """The same with several values each, as a comma list."""
 
     SEVERAL: ClassVar[bool] = True
 
 
-def _typer_option(option: Option, several: bool) -> Any:
+def _described(option: Option, several: bool) -> dict[str, Any]:
     metavar = "INT" if option.is_number else "|".join(map(str, option.values))
     takers = [schedule.name for schedule in all_schedules().values() if option.name in schedule.options]
     only = f" ({takers[0]} only)" if len(takers) == 1 else ""
-    return typer.Option(
-        f"--{option.name.replace('_', '-')}",
-        help=option.help.removesuffix(".") + only + ".",
-        metavar=f"{metavar},..." if several else metavar,
-    )
+    text = option.help.removesuffix(".") + only + "."
+    return {"help": text, "metavar": f"{metavar},..." if several else metavar}

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Mapping
 
 from ..simulator.device.device import Device
-from ..simulator.problems.problem import Problem
 from ..simulator.refusal import Refusal
 from ..simulator.resolve import Resolved, ResourcesOf, asked_config, resolve
 from ..simulator.schedules.config import Config
 from ..simulator.schedules.contract import Schedule
-from ..simulator.schedules.registry import all_options, find_schedule
+from ..simulator.schedules.registry import all_options
 from ..simulator.schedules.smaller import changes, smaller
+from .compiled import CostOptions
+from .groups import typed_as
 from .output import BadInput, bad_input
+from .posed import Posed
 
 CAUSES = {
     "shared memory": ("smem_bytes", ("block_m", "block_n", "num_stages")),
@@ -25,55 +27,46 @@ TRIES = {"num_warps": "fewer --num-warps", "smem_bytes": "a smaller --smem-bytes
 """Option that no smaller block makes up for -> what to try."""
 
 
-def resolved(
-    problem: Problem,
-    schedule: str,
-    chosen: Mapping[str, int | str],
-    device: Device,
-    given: dict[str, int | None],
-    resources_of: ResourcesOf | None,
-    cost: str,
-) -> Resolved:
+def resolved(posed: Posed, device: Device, costs: CostOptions, resources_of: ResourcesOf | None) -> Resolved:
     """What the user's options ask for, as `simulator.resolve` makes it fit.
 
     Args:
-        chosen: options that the user gave; given: values of `--registers` and `--smem-bytes`; the rest as there.
+        posed: a problem and one schedule.
+        device: to run it.
+        costs: resources that the user gave.
+        resources_of: as `simulator.resolve` takes it.
 
     Raises:
         BadInput: the schedule cannot do the problem, or a CTA does not fit; the text says what to try.
     """
+    (schedule,) = posed.schedules
 
     def fit(config: Config, compile_: ResourcesOf | None) -> Resolved | Refusal:
         return resolve(
-            problem,
-            schedule,
+            posed.problem,
+            schedule.name,
             config,
             device,
-            registers=given["registers"],
-            smem_bytes=given["smem_bytes"],
+            **costs.given,
             resources_of=compile_,
-            cost=cost,
+            cost=costs.kind,
         )
 
     with bad_input("schedule", "dtype", *all_options()):
-        named = find_schedule(schedule)
-        named.check_options(**chosen)
-        config = Config(**chosen)
+        schedule.check_options(**posed.options)
+        config = Config(**posed.options)
         outcome = fit(config, resources_of)
         if isinstance(outcome, Resolved):
             return outcome
         if outcome.kind == "not supported":
             raise outcome.error
-    asked = asked_config(problem, named, config, device, cost)
+    asked = asked_config(posed.problem, schedule, config, device, costs.kind)
 
     def fits(smaller_one: Config) -> bool:
         return isinstance(fit(smaller_one, None), Resolved)
 
-    raise _misfit(outcome.reason, named, asked, {**chosen, **_values(given)}, fits)
-
-
-def _values(given: Mapping[str, int | None]) -> dict[str, int]:
-    return {name: value for name, value in given.items() if value is not None}
+    typed = posed.options | {name: value for name, value in costs.given.items() if value is not None}
+    raise _misfit(outcome.reason, schedule, asked, typed, fits)
 
 
 def _misfit(
@@ -89,7 +82,7 @@ def _misfit(
         return BadInput(f"schedule {schedule.name}: cannot be compiled: {reason}")
     cause_option, deciding = CAUSES[cause]
     named = [cause_option] if cause_option and cause_option in typed else [name for name in deciding if name in typed]
-    said = " ".join(f"--{name.replace('_', '-')} {typed[name]}" for name in named)
+    said = " ".join(f"{typed_as(name)} {typed[name]}" for name in named)
     advice = _advice(named, schedule, asked, fits)
     return BadInput(f"{said or f'schedule {schedule.name}'}: does not fit: {reason}; try {advice}")
 
@@ -101,4 +94,4 @@ def _advice(named: list[str], schedule: Schedule, asked: Config, fits: Callable[
     near = next((config for config in smaller(schedule, asked) if fits(config)), None)
     if near is None:
         return "a smaller --head-dim, a shorter --dtype, or another --schedule or --device"
-    return " ".join(f"--{name.replace('_', '-')} {new}" for name, (_, new) in changes(asked, near).items())
+    return " ".join(f"{typed_as(name)} {new}" for name, (_, new) in changes(asked, near).items())

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..simulator.device.device import Device
-from .options import device_given
+from .groups import Group, flag, option
+from .options import DEVICE, SETTING, device_given
 from .output import BadInput, progress
 
 if TYPE_CHECKING:
@@ -15,6 +17,17 @@ if TYPE_CHECKING:
     from ..validate.compare.campaign import Compiler
 
 DOCTOR = "`tilesight doctor` says what is missing, and how to get it"
+
+
+class MeasureOptions(Group):
+    """On which GPUs is measured, what is compared, and where measurements are kept."""
+
+    device: str | None = option(None, "Predict with this device.  [default: by the GPU's name]", DEVICE)
+    set_: list[str] | None = option(None, "Change a number of the device; repeatable.", SETTING)
+    gpus: str = option("1", "GPUs to spread the points over.", "all|N")
+    no_counters: bool = flag("Compare times only; do not run ncu.")
+    results: Path | None = option(None, "Write the measurements here; a second run resumes the file.", "FILE")
+    read: Path | None = option(None, "Compare the measurements of a results file; needs no GPU.", "FILE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

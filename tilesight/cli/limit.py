@@ -9,35 +9,23 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import Annotated
 
 from ..simulator.jobs.stopping import LIMIT_S, OutOfTime, Stage, limited, out_of_time
+from .groups import Group, option
 from .output import SAY_PROGRESS_EVERY_S, BadInput, Failed, one_line
-from .parse import number, option
+from .parse import number
 
 USERS_CODE_S = 120.0
 """What a user's function may take to make its launches, none of which run, and what the compiler may for each [s]."""
 ALL_LIMIT_S = 60.0
 """What all configurations of `explore` may take together; those of the README take some 7 [s]."""
-TimeLimit = Annotated[
-    float | None,
-    option(
-        "--time-limit",
-        "What the function may take, the compiler for each launch, and the prediction of each; what takes longer is"
-        f" refused.  [default: {USERS_CODE_S:g}, {USERS_CODE_S:g}, {LIMIT_S:g}]",
-        "SECONDS",
-        number,
-    ),
-]
-SimulationLimit = Annotated[
-    float | None,
-    option(
-        "--time-limit",
-        f"What one configuration may take; what takes longer is refused.  [default: {LIMIT_S:g}]",
-        "SECONDS",
-        number,
-    ),
-]
+
+
+def seconds(doc: str) -> float | None:
+    """A field of a group that is `--time-limit`."""
+    return option(None, doc, "SECONDS", number)
+
+
 SHOW_AFTER_S = 2.0
 """What is done sooner needs no such line."""
 LOOK_EVERY_S = 0.5
@@ -105,6 +93,45 @@ def _write(text: str) -> None:
     if text:
         sys.stderr.write(text)
         sys.stderr.flush()
+
+
+class WorkersOptions(Group):
+    """How many processes to use."""
+
+    workers: int | None = option(None, "Threads, or compiler processes, at a time.  [default: one per core]", least=1)
+
+    @property
+    def processes(self) -> int:
+        """As many as the user asks for, or one per core."""
+        from ..simulator.jobs.pool import cores
+
+        return self.workers or cores()
+
+
+class LimitOptions(Group):
+    """What a function of the user's and its launches may take."""
+
+    time_limit: float | None = seconds(
+        "What the function may take, the compiler for each launch, and the prediction of each; what takes longer is"
+        f" refused.  [default: {USERS_CODE_S:g}, {USERS_CODE_S:g}, {LIMIT_S:g}]"
+    )
+
+    @property
+    def code_s(self) -> float:
+        """For the user's function, and for the compiler [s]."""
+        return self.time_limit or USERS_CODE_S
+
+
+class SimulationLimit(Group):
+    """What one configuration may take."""
+
+    time_limit: float | None = seconds(
+        f"What one configuration may take; what takes longer is refused.  [default: {LIMIT_S:g}]"
+    )
+
+
+class SimulationsLimit(SimulationLimit, WorkersOptions):
+    """What each of several configurations may take, and how many processes to use."""
 
 
 def limit_of(time_limit_s: float | None) -> float:

@@ -4,16 +4,13 @@ Values are read here, not by typer, so that every message names option, value an
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 from ..simulator.device.device import Device, catalogue, device_name, load_device
 from ..simulator.device.what_if import override
-from ..simulator.schedules.registry import DEFAULT_SCHEDULE as DEFAULT_SCHEDULE
-from .groups import Group
-from .output import BadInput
-from .parse import flag, one_of, option
+from ..simulator.schedules.registry import DEFAULT_SCHEDULE, find_schedule
+from .groups import Group, option, word
+from .output import BadInput, bad_input
 
 
 def schedule_names() -> list[str]:
@@ -25,45 +22,55 @@ def schedule_names() -> list[str]:
 
 DEFAULT_DEVICE = "h200"
 DEVICE_DOC = "Name (see `tilesight devices`), or a path that ends in .toml."
+SET_DOC = "What if: change a number of the device, e.g. l2_bytes=30MiB; repeatable."
+DEVICE, SETTING = "NAME|FILE", "KEY=VALUE"
 
 
-Devices = Annotated[
-    list[str] | None,
-    option(
-        "--device",
+class DevicesOptions(Group):
+    """What to run it on, one device or several."""
+
+    device: list[str] | None = option(
+        None,
         f"{DEVICE_DOC} Several, by commas or repeated, to compare.  [default: {DEFAULT_DEVICE}]",
-        "NAME|FILE",
+        DEVICE,
         words=catalogue,
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    option("--set", "What if: change a number of the device, e.g. l2_bytes=30MiB; repeatable.", "KEY=VALUE"),
-]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions(Group):
-    """How to run it, and on what but for the device."""
-
-    set_: Settings = None
-    l2: Annotated[str, option("--l2", "L2 cache before the first launch.", "cold|warm", one_of("cold", "warm"))] = (
-        "cold"
     )
-    overhead: Annotated[
-        str, option("--overhead", "How kernels are launched.", "stream|graph", one_of("stream", "graph"))
-    ] = "stream"
+    set_: list[str] | None = option(None, SET_DOC, SETTING)
+
+    def build(self) -> dict[str, Device]:
+        """The devices by name. Raises: BadInput: as `devices_given`."""
+        return devices_given(self.device, self.set_)
 
     def notes(self, name: str, device: Device) -> tuple[str, ...]:
         """As `device_notes`."""
         return device_notes(name, device, self.set_)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MachineOptions(RunOptions):
-    """What to run it on, and how."""
+class DeviceOptions(Group):
+    """What to run it on."""
 
-    device: Annotated[str, option("--device", DEVICE_DOC, "NAME|FILE", words=catalogue)] = DEFAULT_DEVICE
+    device: str = option(DEFAULT_DEVICE, DEVICE_DOC, DEVICE, words=catalogue)
+    set_: list[str] | None = option(None, SET_DOC, SETTING)
+
+    def notes(self, name: str, device: Device) -> tuple[str, ...]:
+        """As `device_notes`."""
+        return device_notes(name, device, self.set_)
+
+
+class RunOptions(Group):
+    """How to run it, and what of the device to change."""
+
+    set_: list[str] | None = option(None, SET_DOC, SETTING)
+    l2: str = word("cold", "L2 cache before the first launch.", "cold", "warm")
+    overhead: str = word("stream", "How kernels are launched.", "stream", "graph")
+
+
+class MachinesOptions(DevicesOptions, RunOptions):
+    """What to run it on, one device or several, and how."""
+
+
+class MachineOptions(DeviceOptions, RunOptions):
+    """What to run it on, and how."""
 
     def build(self) -> tuple[str, Device]:
         """The device, with what `--set` replaces. Raises: BadInput: as `device_given`, or several are named."""
@@ -72,15 +79,29 @@ class MachineOptions(RunOptions):
         return device_given(self.device, self.set_)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MachinesOptions(RunOptions):
-    """What to run it on, one device or several, and how."""
+class ScheduleOptions(Group):
+    """One schedule."""
 
-    device: Devices = None
+    schedule: str | None = option(
+        None,
+        f"Algorithm and loop order.  [default: {DEFAULT_SCHEDULE}; of the backward pass its own]",
+        "NAME",
+        words=schedule_names,
+    )
 
-    def build(self) -> dict[str, Device]:
-        """The devices by name. Raises: BadInput: as `devices_given`."""
-        return devices_given(self.device, self.set_)
+    @property
+    def schedules(self) -> list[str] | None:
+        """A list of it; None where the user names none. Raises: BadInput: there is none of that name."""
+        with bad_input("schedule"):
+            return [find_schedule(self.schedule).name] if self.schedule else None
+
+
+class SchedulesOptions(Group):
+    """Schedules to compare."""
+
+    schedule: list[str] | None = option(
+        None, "Algorithm and loop order; `all`: every one of the pass; repeatable.", "NAME", words=schedule_names
+    )
 
 
 def devices_given(names: Sequence[str] | None, settings: Sequence[str] | None) -> dict[str, Device]:
@@ -129,58 +150,9 @@ def device_given(name: str, settings: Sequence[str] | None) -> tuple[str, Device
         raise BadInput(text if text.startswith("--set") else f"--device: {text}") from None
 
 
-Registers = Annotated[int | None, option("--registers", "Registers per thread, instead of the kernel's.")]
-SmemBytes = Annotated[int | None, option("--smem-bytes", "Shared memory per CTA in bytes, instead of the kernel's.")]
-Compiled = Annotated[
-    bool,
-    flag("--compiled", "Compile all kernels with the Triton installed here, not from the library; needs no GPU."),
-]
-COSTS = ("compiled", "tiles")
-Cost = Annotated[
-    str | None,
-    option(
-        "--cost",
-        "Registers, shared memory and cycles: from machine code, or estimated from tile sizes.  [default: compiled]",
-        "|".join(COSTS),
-        one_of(*COSTS),
-    ),
-]
-
-OneSchedule = Annotated[
-    str | None,
-    option(
-        "--schedule",
-        f"Algorithm and loop order.  [default: {DEFAULT_SCHEDULE}; of the backward pass its own]",
-        "NAME",
-        words=schedule_names,
-    ),
-]
-Schedules = Annotated[
-    list[str] | None,
-    option(
-        "--schedule",
-        "Algorithm and loop order; `all`: every one of the pass; repeatable.",
-        "NAME",
-        words=schedule_names,
-    ),
-]
-Workers = Annotated[
-    int | None, option("--workers", "Threads, or compiler processes, at a time.  [default: one per core]")
-]
-
-
 def one_device(devices: Sequence[str] | dict[str, Device], **files: object) -> None:
     """See that no file of one device is asked for where there are several. Raises: BadInput: one is."""
     for name, file in files.items():
         if file is not None and len(devices) > 1:
             given = ", ".join(devices)
             raise BadInput(f"--{name} {str(file)!r}: shows one device, not {given}; run once for each --device")
-
-
-def workers_given(workers: int | None) -> int:
-    """How many processes to use at most. Raises: BadInput: less than one."""
-    from ..simulator.jobs.pool import cores
-
-    if workers is not None and workers < 1:
-        raise BadInput(f"--workers = {workers}: must be an integer of 1 or more")
-    return workers or cores()

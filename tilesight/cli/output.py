@@ -6,10 +6,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..simulator.display.files import write_whole
 
@@ -114,43 +113,45 @@ def show(text: str) -> None:
         raise Failed(f"standard output: cannot be written ({error.strerror or error})") from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """A file that a command writes beside what it prints.
+class Asked(Protocol):
+    """The options of a command that prints an answer; of a file that it writes, the path by the option's name."""
 
-    Args:
-        option: that asks for it, e.g. `--csv`; path: None where nobody did; make: its content; hint: as `write_file`.
-    """
-
-    option: str
-    path: Path | None
-    make: Callable[[], str | bytes]
-    hint: str = ""
+    @property
+    def json(self) -> bool:
+        """Whether JSON is printed in place of text."""
 
 
-def deliver(text: str, *outputs: Output) -> None:
+def answer(asked: Asked, text: Callable[[], str], value: Callable[[], Any], **files: Callable[[], Any] | None) -> None:
     """Print an answer, then write its files; where one of these cannot be written, the others still are.
 
     Args:
-        text: the answer, or what is left of it to print.
+        asked: the options of the command.
+        text: for people.
+        value: what is printed as JSON in its place where that is asked for.
+        files: option -> what makes its content, of `csv` its rows; None: there is none to write.
 
     Raises:
         ReaderLeft, Failed: stdout, or a file, cannot be written; the text names it.
     """
+    from ..simulator.display import render
+
+    shown = render.to_json(value()) if asked.json else text()
     unread: Exception | None = None
     try:
-        if text:
-            show(text)
+        if shown:
+            show(shown)
     except (ReaderLeft, Failed) as error:
         unread = error
     lost = []
-    for output in outputs:
-        if output.path is None:
+    for name, make in files.items():
+        path = getattr(asked, name)
+        if path is None or make is None:
             continue
         try:
-            write_file(output.path, output.make(), output.hint)
+            write_file(path, render.to_csv(make()) if name == "csv" else make(), HINTS.get(name, ""))
         except OSError as error:
-            lost.append(f"{output.option} {str(output.path)!r}: cannot be written ({error.strerror or error})")
+            option = f"--{name.replace('_', '-')}"
+            lost.append(f"{option} {str(path)!r}: cannot be written ({error.strerror or error})")
     if lost and unread is None:
         raise Failed(f"{'; '.join(lost)}; the answer is printed all the same")
     for line in lost:
@@ -159,22 +160,33 @@ def deliver(text: str, *outputs: Output) -> None:
         raise unread
 
 
-def trace_output(path: Path, timeline: "Timeline", sms: int | None = None) -> Output:
-    """The file of `--trace`. Args: sms: show the CTAs of so many; None: as many as keep it small."""
+TIMELINE = "Write a timeline of CTAs on SMs for https://ui.perfetto.dev; compressed if FILE ends in .gz."
+PAGE = "Write a report for the browser; it opens offline."
+"""What the help says of `--trace`, and of `--html`."""
 
-    def make() -> bytes:
-        import gzip
 
-        from ..simulator.report.perfetto import trace_of
+HINTS = {"trace": "open it at https://ui.perfetto.dev"}
+"""Option -> what to do with its file."""
 
-        trace = trace_of(timeline, sms)
-        if sms is None and trace.shown < trace.sms:
-            shown = f"{trace.shown} of {trace.sms} SMs"
-            say(f"the trace shows CTAs of {shown}, to stay below 20 MB; simulate --trace-sms asks for more")
-        text = trace.text.encode()
-        return gzip.compress(text, mtime=0) if path.suffix == ".gz" else text
 
-    return Output(option="--trace", path=path, make=make, hint="open it at https://ui.perfetto.dev")
+def trace_bytes(path: Path, timeline: "Timeline", sms: int | None = None) -> bytes:
+    """The content of `--trace`.
+
+    Args:
+        path: of the file, whose name says whether it is compressed.
+        timeline: what it shows.
+        sms: show the CTAs of so many; None: as many as keep it small.
+    """
+    import gzip
+
+    from ..simulator.report.perfetto import trace_of
+
+    trace = trace_of(timeline, sms)
+    if sms is None and trace.shown < trace.sms:
+        shown = f"{trace.shown} of {trace.sms} SMs"
+        say(f"the trace shows CTAs of {shown}, to stay below 20 MB; simulate --trace-sms asks for more")
+    text = trace.text.encode()
+    return gzip.compress(text, mtime=0) if path.suffix == ".gz" else text
 
 
 def text_width() -> int:

@@ -1,10 +1,10 @@
-"""Options of typer: how their values are read, from the line or a file, and what a shell completes them by."""
+"""How the values of options are read, from the line or a file."""
 
 import os.path
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import typer
 
@@ -66,27 +66,6 @@ def each_once(name: str, text: str, values: Sequence[Value]) -> tuple[Value, ...
         if value in values[:place]:
             raise BadInput(f"{name} {text!r}: has {value} twice; give it once")
     return tuple(values)
-
-
-def option(
-    name: str,
-    doc: str,
-    metavar: str = "INT",
-    parser: Callable[[str], Any] | None = None,
-    words: Callable[[], Iterable[str]] | None = None,
-) -> Any:
-    """A typer option; a whole number where nothing else is said. Args: words: what a shell completes it by."""
-
-    def completed(incomplete: str) -> list[str]:
-        return [word for word in words() if word.startswith(incomplete)] if words else []
-
-    reader = parser or (whole if metavar == "INT" else None)
-    return typer.Option(name, help=doc, metavar=metavar, parser=reader, autocompletion=completed if words else None)
-
-
-def flag(name: str, doc: str) -> Any:
-    """A typer flag."""
-    return typer.Option(name, help=doc)
 
 
 def text_or_file(option: str, given: str) -> str:

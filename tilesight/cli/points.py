@@ -1,7 +1,7 @@
 """What `tilesight validate` is to run: the points that its options describe."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..simulator.device.device import Device
@@ -10,30 +10,16 @@ from ..simulator.names import unknown
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.problems.problem import Problem
 from ..simulator.schedules.contract import Schedule
-from ..simulator.schedules.registry import all_options
+from ..simulator.schedules.registry import all_options, find_schedule
+from .groups import Group, flag, option, word
+from .options import SETTING
 from .output import BadInput, bad_input
-from .shapes import BOTH, FORWARD, LENGTHS, PASSES, TYPES, ProblemOptions
+from .shapes import BOTH, FORWARD, LENGTHS, PASS, PASSES, TYPES, ProblemOptions
 
 if TYPE_CHECKING:
     from ..validate.points.point import Point
 
 Kind = TypeVar("Kind", bound=AttentionProblem)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LongSet:
-    """Which points are drawn. Args: seed; points: how many, None for the usual number.
-
-    Raises:
-        BadInput: less than one is drawn.
-    """
-
-    seed: int = 0
-    points: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.points is not None and self.points < 1:
-            raise BadInput(f"--draw = {self.points}: must be an integer of 1 or more")
 
 
 def settings_given(name: str, given: Sequence[str] | None) -> dict[str, str]:
@@ -66,7 +52,7 @@ def problem_given(given: Sequence[str], kind: type[Kind]) -> Kind:
             except ValueError:
                 raise BadInput(f"--problem {key}={value}: must be a number") from None
     try:
-        return ProblemOptions(known | values).build(kind)
+        return ProblemOptions(values=known | values).build(kind)
     except BadInput as error:
         raise BadInput(f"--problem: {str(error).removeprefix('--')}") from None
 
@@ -93,70 +79,87 @@ def options_given(given: Sequence[str] | None) -> dict[str, int | str]:
     return options
 
 
-def asked_points(
-    schedule: list[str] | None,
-    problem: list[str] | None,
-    config: list[str] | None,
-    only: list[str] | None,
-    long_set: LongSet | None,
-    l2: str,
-    device: Device,
-    pass_: str = FORWARD,
-) -> tuple[list["Point"], tuple[str, ...]]:
-    """The points that the options describe, and a remark on each schedule that the device cannot run.
+class PointsOptions(Group):
+    """Which points are run."""
 
-    Raises:
-        BadInput: there are none, or an option is not allowed.
-    """
-    from ..simulator.schedules.registry import find_schedule
-    from ..validate.points import sets
-    from ..validate.points.point import Point, able, runnable_config, runnable_schedules
+    schedule: list[str] | None = option(None, "Only this schedule; repeatable.  [default: all of the pass]", "NAME")
+    pass_: str | None = field(default=None, metadata=PASS)
+    problem: list[str] | None = option(
+        None, "Run this problem, not the default set; repeatable: seqlen=4096, causal=true, ...", SETTING
+    )
+    config: list[str] | None = option(None, "Fix an option of the configurations; repeatable.", SETTING)
+    only: list[str] | None = option(None, "Only points whose key matches (* and ?); repeatable.", "PATTERN")
+    full: bool = flag("Run the long set: hundreds of points.")
+    seed: int = option(0, "Seed of the long set.")
+    draw: int | None = option(
+        None, "Points that the long set draws beside the short one.  [default: 320]", "N", least=1
+    )
+    l2: str = word("cold", "L2 cache before the first launch.", "cold", "warm")
 
-    runnable = runnable_schedules()
-    names = [name for name in schedule or [] if name != "all"]
-    with bad_input("schedule"):
-        for name in names:
-            find_schedule(name)
-            if name not in runnable:
-                raise ValueError(f"schedule {name!r}: is not measured yet; those that are: {', '.join(runnable)}")
-    if not names or "all" in (schedule or []):
-        kinds = list(PASSES.values()) if pass_ == BOTH else [PASSES[pass_]]
-        names += [name for name in runnable if find_schedule(name).problem in kinds and name not in names]
-    names, left_out = able(names, device)
-    for name, reason in left_out.items():
-        if not names:
-            raise BadInput(f"--schedule {name}: {reason}")
-    if problem:
-        asked = {name: _problem_of(find_schedule(name), problem) for name in names}
-        reasons = {name: find_schedule(name).why_not(asked[name]) for name in names}
-        points = [
-            Point(schedule=name, problem=asked[name], config=runnable_config(name), l2=l2)
-            for name in names
-            if reasons[name] is None
-        ]
-        if not points:
-            raise BadInput(f"--problem: schedule {names[0]}: {reasons[names[0]]}")
-    elif long_set:
-        points = sets.full_points(names, device, long_set.seed, l2, long_set.points or sets.DRAWN_POINTS)
-    else:
-        points = sets.default_points(names, l2)
-    notes = tuple(f"{name} is left out: {reason}" for name, reason in left_out.items())
-    return selected(points, [], config, only), notes
+    def points(self, device: Device) -> "tuple[list[Point], tuple[str, ...]]":
+        """The points that the options describe, and a remark on each schedule that the device cannot run.
 
+        Raises:
+            BadInput: there are none, or an option is not allowed.
+        """
+        from ..validate.points import sets
+        from ..validate.points.point import Point, able, runnable_config
 
-def selected(
-    points: Sequence["Point"], schedules: Sequence[str], config: list[str] | None, only: list[str] | None
-) -> list["Point"]:
-    """Those of the points that the options leave, with their options pinned. Raises: BadInput: none, or bad options."""
-    from ..validate.points.point import matching, pinned
+        names, left_out = able(self._names(), device)
+        for name, reason in left_out.items():
+            if not names:
+                raise BadInput(f"--schedule {name}: {reason}")
+        if self.problem:
+            asked = {name: _problem_of(find_schedule(name), self.problem) for name in names}
+            reasons = {name: find_schedule(name).why_not(asked[name]) for name in names}
+            points = [
+                Point(schedule=name, problem=asked[name], config=runnable_config(name), l2=self.l2)
+                for name in names
+                if reasons[name] is None
+            ]
+            if not points:
+                raise BadInput(f"--problem: schedule {names[0]}: {reasons[names[0]]}")
+        elif self.full:
+            points = sets.full_points(names, device, self.seed, self.l2, self.draw or sets.DRAWN_POINTS)
+        else:
+            points = sets.default_points(names, self.l2)
+        notes = tuple(f"{name} is left out: {reason}" for name, reason in left_out.items())
+        return self._pinned(points), notes
 
-    kept = [point for point in points if not schedules or "all" in schedules or point.schedule in schedules]
-    options = options_given(config)
-    try:
-        kept = pinned(kept, options)
-    except ValueError as error:
-        raise BadInput(f"--config {error}") from None
-    try:
-        return matching(kept, only or [])
-    except ValueError as error:
-        raise BadInput(f"--only {error}") from None
+    def selected(self, points: Sequence["Point"]) -> list["Point"]:
+        """Those of the points that the options leave, with their options pinned.
+
+        Raises:
+            BadInput: there are none, or an option is not allowed.
+        """
+        names = self.schedule or []
+        return self._pinned([point for point in points if not names or "all" in names or point.schedule in names])
+
+    def _names(self) -> list[str]:
+        """The schedules that are named, or all of the pass. Raises: BadInput: one is not measured."""
+        from ..validate.points.point import runnable_schedules
+
+        runnable = runnable_schedules()
+        names = [name for name in self.schedule or [] if name != "all"]
+        with bad_input("schedule"):
+            for name in names:
+                find_schedule(name)
+                if name not in runnable:
+                    raise ValueError(f"schedule {name!r}: is not measured yet; those that are: {', '.join(runnable)}")
+        if not names or "all" in (self.schedule or []):
+            kinds = list(PASSES.values()) if self.pass_ == BOTH else [PASSES[self.pass_ or FORWARD]]
+            names += [name for name in runnable if find_schedule(name).problem in kinds and name not in names]
+        return names
+
+    def _pinned(self, points: Sequence["Point"]) -> list["Point"]:
+        from ..validate.points.point import matching, pinned
+
+        options = options_given(self.config)
+        try:
+            kept = pinned(points, options)
+        except ValueError as error:
+            raise BadInput(f"--config {error}") from None
+        try:
+            return matching(kept, self.only or [])
+        except ValueError as error:
+            raise BadInput(f"--only {error}") from None

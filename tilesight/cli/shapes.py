@@ -2,9 +2,9 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.problems.attention_backward import AttentionBackwardProblem
@@ -13,9 +13,9 @@ from ..simulator.problems.problem import Field, Problem
 from ..simulator.schedules.contract import Schedule
 from ..simulator.schedules.registry import all_problems, all_schedules, default_schedule
 from .given import Given, refuse_unread
-from .groups import Group, parameter
+from .groups import Group, described, parameter, typed_as
 from .output import BadInput, bad_input
-from .parse import dtype_of, flag, mask_text, number, one_of, option, text_or_file, whole
+from .parse import dtype_of, mask_text, number, one_of, text_or_file, whole
 
 DEFAULT_SEQLEN = 4096
 LENGTHS = {
@@ -30,16 +30,11 @@ PASSES: Mapping[str, type[AttentionProblem]] = MappingProxyType(
 """Value of --pass -> what is computed."""
 BOTH = "both"
 """Value of --pass that asks for a training step: each pass by itself, and their sum."""
-PASS = Annotated[
-    str | None,
-    option(
-        "--pass",
-        "Attention itself, its gradients, or both: a training step."
-        f"  [default: what --schedule computes, else {FORWARD}]",
-        "|".join((*PASSES, BOTH)),
-        one_of(*PASSES, BOTH),
-    ),
-]
+PASS = described(
+    f"Attention itself, its gradients, or both: a training step.  [default: what --schedule computes, else {FORWARD}]",
+    "|".join((*PASSES, BOTH)),
+    one_of(*PASSES, BOTH),
+)
 KEYS = "lengths"
 """The option of keys of each sequence; queries are then 1 where nobody says more: the step of a decode."""
 TYPES = ("dtype", "kv_dtype")
@@ -59,7 +54,6 @@ def _in_order() -> list[Field]:
     return [known[name] for name in dict.fromkeys(first)]
 
 
-@dataclass(frozen=True)
 class ShapeOptions(Group):
     """What to compute, but for its lengths. Args: values: option -> value."""
 
@@ -68,13 +62,12 @@ class ShapeOptions(Group):
     @classmethod
     def parameters(cls) -> list[inspect.Parameter]:
         """The pass, and an option for each field that a problem declares."""
-        fields = [parameter(item.name, _annotation(item), item.default) for item in _in_order()]
-        return [parameter("pass_", PASS, None), *fields]
+        return [parameter("pass_", str | None, None, PASS), *(_option(item) for item in _in_order())]
 
     @classmethod
-    def taken(cls, values: Mapping[str, Any]) -> "ShapeOptions":
+    def taken(cls, values: Mapping[str, Any]) -> Self:
         """The group of these values."""
-        return cls(values)
+        return cls(values=values)
 
     def passes(self, names: Sequence[str] | None) -> "list[tuple[Self, list[str] | None]]":
         """The options of each pass that is asked for, and the schedules of it: None where nobody names one.
@@ -149,16 +142,13 @@ class ShapeOptions(Group):
             return kind(**chosen, **{"seqlen_q": seqlen_q, "seqlen_k": seqlen_k})
 
 
-@dataclass(frozen=True)
 class ProblemOptions(ShapeOptions):
     """What to compute."""
 
     @classmethod
     def parameters(cls) -> list[inspect.Parameter]:
         """The lengths beside the others."""
-        lengths = [
-            parameter(name, Annotated[int | None, option(_dashed(name), doc)], None) for name, doc in LENGTHS.items()
-        ]
+        lengths = (parameter(name, int | None, None, described(doc)) for name, doc in LENGTHS.items())
         return [*super().parameters(), *lengths]
 
     def build(self, kind: type[Kind]) -> Kind:
@@ -184,21 +174,19 @@ def _named(names: Sequence[str], kind: type[Problem]) -> list[str]:
     return [item.name for item in named if item.problem is kind]
 
 
-def _annotation(item: Field) -> Any:
+def _option(item: Field) -> inspect.Parameter:
     """The option of a field, for typer."""
-    name, text = _dashed(item.name), _help(item)
-    if isinstance(item.default, bool):
-        return Annotated[bool, flag(name, text)]
-    if isinstance(item.default, float):
-        return Annotated[float, option(name, text, item.metavar, number)]
-    if isinstance(item.default, str) and not item.choices:
-        return Annotated[str, option(name, text, item.metavar)]
-    if isinstance(item.default, str):
+    kind: Any = int | None if item.default is None else type(item.default)
+    text = _help(item)
+    if kind is bool:
+        how: dict[str, Any] = {"help": text}
+    elif kind is str and item.choices:
         word = (dtype_of if item.name in TYPES else one_of)(*item.choices)
         # The parser meets the default, too.
-        return Annotated[str, option(name, text, item.metavar, lambda typed: typed and word(typed))]
-    made = option(name, text, item.metavar, whole)
-    return Annotated[int | None, made] if item.default is None else Annotated[int, made]
+        how = described(text, item.metavar, lambda typed: typed and word(typed))
+    else:
+        how = described(text, item.metavar, {float: number, str: None}.get(kind, whole))
+    return parameter(item.name, kind, item.default, how)
 
 
 def _help(item: Field) -> str:
@@ -209,10 +197,6 @@ def _help(item: Field) -> str:
         if item.name in schedule.problem.ASKS_NOTHING and item.name in schedule.reads
     ]
     return f"{item.help.removesuffix('.')} ({takers[0]} only)." if len(takers) == 1 else item.help
-
-
-def _dashed(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _field(option_name: str) -> str:
@@ -228,10 +212,10 @@ def refuse_unread_shape(typed: Given, schedules: Sequence[Schedule]) -> None:
 
     for schedule in schedules:
         for name, other in schedule.problem.IMPLIED.items():
-            if _dashed(other) in typed:
-                refuse_unread(typed, [_dashed(name)], f"with {_dashed(other)}, which includes it")
+            if typed_as(other) in typed:
+                refuse_unread(typed, [typed_as(name)], f"with {typed_as(other)}, which includes it")
     nowhere = set.intersection(*(unread(schedule) for schedule in schedules))
-    options = [_dashed(item.name) for item in _in_order() if item.name in nowhere]
+    options = [typed_as(item.name) for item in _in_order() if item.name in nowhere]
     named = ", ".join(schedule.name for schedule in schedules)
     for name in options:
         takers = [item.name for item in all_schedules().values() if _field(name) in item.reads]

@@ -52,6 +52,7 @@ def _error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ("simulate --num-warps 3", "--num-warps = 3: must be one of 1, 2, 4"),
         ("simulate --num-stages 0", "--num-stages = 0: must be an integer from 1"),
         ("simulate --cta-order fast", "--cta-order = 'fast': must be one of m-fast"),
+        ("simulate --schedule all", "schedule 'all' is unknown"),
         ("simulate --schedule flash9", "'flash9' is unknown: did you mean flash2, flash1"),
         ("simulate --schedule naive --kv-order forward", "--kv-order: schedule naive does not take it"),
         ("simulate --device h300", "--device: device 'h300' is unknown: did you mean h200"),

@@ -21,7 +21,7 @@ from tilesight.validate.points.sets import (
 )
 
 from tilesight.cli.output import BadInput
-from tilesight.cli.points import LongSet, asked_points
+from tilesight.cli.points import PointsOptions
 
 ATTENTION = [name for name in runnable_schedules() if find_schedule(name).problem is AttentionProblem]
 
@@ -225,9 +225,8 @@ def test_a_pattern_that_matches_nothing_is_refused() -> None:
 
 
 def asked(*schedules: str, **chosen: Any) -> list[Point]:
-    """The points of a command line. Args: chosen: as of `asked_points`."""
-    given: dict[str, Any] = {"problem": None, "config": None, "only": None, "long_set": None, "l2": "cold", **chosen}
-    return asked_points(list(schedules) or None, device=H200, **given)[0]
+    """The points of a command line. Args: chosen: other options."""
+    return PointsOptions(schedule=list(schedules) or None, **chosen).points(H200)[0]
 
 
 def test_a_pass_chooses_its_schedules() -> None:
@@ -244,9 +243,9 @@ def test_a_pass_chooses_its_schedules() -> None:
 def test_so_many_points_are_drawn_as_are_asked_for() -> None:
     """Beside the short list; none is refused."""
     short = asked("flash_decode")
-    assert len(asked("flash_decode", long_set=LongSet(points=25))) == len(short) + 25
+    assert len(asked("flash_decode", full=True, draw=25)) == len(short) + 25
     with pytest.raises(BadInput, match="--draw = 0: must be an integer of 1 or more"):
-        LongSet(points=0)
+        PointsOptions(draw=0)
 
 
 def test_a_problem_has_the_fields_of_what_is_computed() -> None:

@@ -2,38 +2,38 @@
 
 from datetime import date
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from ..output import BadInput, Output, deliver, say, text_color, text_width
-from ..parse import flag, option
+from ..groups import Group, flag, option, spread
+from ..options import DEVICE
+from ..output import BadInput, answer, say, text_color, text_width
 
 
-def calibrate(
-    output: Annotated[
-        Path | None, option("--output", "Write the device file here; use it with --device FILE.toml.", "FILE.toml")
-    ] = None,
-    base: Annotated[
-        str | None, option("--base", "Device to take all other numbers from.  [default: the nearest one]", "NAME|FILE")
-    ] = None,
-    only: Annotated[str | None, option("--only", "Groups to measure.  [default: all]", "GROUP,...")] = None,
-    json: Annotated[bool, flag("--json", "Print JSON, with the record of every microbenchmark.")] = False,
-) -> None:
+class CalibrateOptions(Group):
+    """What is measured, and where it is written."""
+
+    output: Path | None = option(None, "Write the device file here; use it with --device FILE.toml.", "FILE.toml")
+    base: str | None = option(None, "Device to take all other numbers from.  [default: the nearest one]", DEVICE)
+    only: str | None = option(None, "Groups to measure.  [default: all]", "GROUP,...")
+    json: bool = flag("Print JSON, with the record of every microbenchmark.")
+
+
+@spread
+def calibrate(*, asked: CalibrateOptions) -> None:
     """Measure this GPU with microbenchmarks (under three minutes); print measured beside base, write a device file."""
     from ...simulator.device.device import load_device
-    from ...simulator.display import render
     from ...validate.calibrate import calibrate as room
     from ...validate.calibrate import report
     from ...validate.calibrate.micro.compile import NoGpu
     from ...validate.calibrate.micro.gpu import Gpu
 
-    groups = chosen_groups(only, room.GROUPS)
-    if base is not None:
+    groups = chosen_groups(asked.only, room.GROUPS)
+    if asked.base is not None:
         try:
-            load_device(base)
+            load_device(asked.base)
         except ValueError as error:
-            raise BadInput(f"--base {base!r}: {error}") from None
+            raise BadInput(f"--base {asked.base!r}: {error}") from None
     try:
         with Gpu() as gpu:
             facts = gpu.facts(date.today().isoformat())
@@ -42,13 +42,13 @@ def calibrate(
     except NoGpu as error:
         say(str(error))
         raise typer.Exit(1) from None
-    base_name = base or room.nearest_base(facts)
+    base_name = asked.base or room.nearest_base(facts)
     calibration = room.settle(records, facts, load_device(base_name), groups, seconds)
-    deliver(
-        render.to_json(report.calibration_dict(calibration, base_name))
-        if json
-        else report.calibration_text(calibration, base_name, text_width(), text_color()),
-        Output(option="--output", path=output, make=lambda: report.toml_text(calibration)),
+    answer(
+        asked,
+        lambda: report.calibration_text(calibration, base_name, text_width(), text_color()),
+        lambda: report.calibration_dict(calibration, base_name),
+        output=lambda: report.toml_text(calibration),
     )
 
 

@@ -2,183 +2,157 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ...simulator.schedules.registry import all_options
-from ..compiled import compiles, cost_given, of_use, resources_given, source_of_costs
+from ..compiled import CostOptions, of_use
 from ..configs import SpaceOptions
-from ..given import given as typed_options
-from ..given import made, refuse_unread
-from ..groups import spread
-from ..limit import ALL_LIMIT_S, limit_of, limit_of_all
+from ..given import given, made, refuse_unread
+from ..groups import flag, option, spread
+from ..limit import ALL_LIMIT_S, WorkersOptions, limit_of, limit_of_all, seconds
 from ..model.options import ModelOptions
-from ..options import (
-    Compiled,
-    Cost,
-    MachinesOptions,
-    Registers,
-    Schedules,
-    SmemBytes,
-    Workers,
-    one_device,
-    workers_given,
-)
-from ..output import (
-    BadInput,
-    Output,
-    announce_compiler,
-    bad_input,
-    deliver,
-    progress,
-    text_color,
-    text_width,
-)
-from ..parse import flag, number, option, whole
-from ..shapes import BOTH, ProblemOptions, refuse_unread_shape
+from ..options import MachinesOptions, SchedulesOptions, one_device
+from ..output import PAGE, announce_compiler, answer, bad_input, progress, text_color, text_width
+from ..parse import whole
+from ..posed import Posed, pose
+from ..shapes import BOTH, ProblemOptions
 
 if TYPE_CHECKING:
+    from ...simulator.device.device import Device
     from ...simulator.explore.explore import Exploration
-    from ...simulator.report.page import Made
+
+
+class ExploreOptions(SchedulesOptions, WorkersOptions):
+    """What `explore` alone takes."""
+
+    top: int | None = option(
+        None, "Rows to show; files hold all.  [default: 15; 5 of each of several devices]", least=1
+    )
+    triton_configs: int | None = option(
+        None, "Print the best N as `triton.Config(...)`, for @triton.autotune; no table.", "N", whole, least=1
+    )
+    time_limit: float | None = seconds(
+        "What all may take together, in time that each worker's core works, once compiled. Where that is too short,"
+        " those that are best at a short length"
+        f" come first, and what no time is left for is left out.  [default: {ALL_LIMIT_S:g}]"
+    )
+    json: bool = flag("Print JSON.")
+    csv: Path | None = option(None, "Write all configurations as CSV.", "FILE")
+    html: Path | None = option(None, PAGE, "FILE")
+    plot: Path | None = option(None, "Write a picture.", "FILE.png")
 
 
 @spread
 def explore(
     context: typer.Context,
     *,
-    schedule: Schedules = None,
+    asked: ExploreOptions,
     model: ModelOptions,
     problem: ProblemOptions,
     space: SpaceOptions,
     machine: MachinesOptions,
-    registers: Registers = None,
-    smem_bytes: SmemBytes = None,
-    compiled: Compiled = False,
-    cost: Cost = None,
-    top: Annotated[
-        int | None, option("--top", "Rows to show; files hold all.  [default: 15; 5 of each of several devices]")
-    ] = None,
-    triton_configs: Annotated[
-        int | None,
-        option(
-            "--triton-configs", "Print the best N as `triton.Config(...)`, for @triton.autotune; no table.", "N", whole
-        ),
-    ] = None,
-    workers: Workers = None,
-    time_limit: Annotated[
-        float | None,
-        option(
-            "--time-limit",
-            "What all may take together, in time that each worker's core works, once compiled. Where that is too short,"
-            " those that are best at a short length"
-            f" come first, and what no time is left for is left out.  [default: {ALL_LIMIT_S:g}]",
-            "SECONDS",
-            number,
-        ),
-    ] = None,
-    json: Annotated[bool, flag("--json", "Print JSON.")] = False,
-    csv: Annotated[Path | None, option("--csv", "Write all configurations as CSV.", "FILE")] = None,
-    html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
-    plot: Annotated[Path | None, option("--plot", "Write a picture.", "FILE.png")] = None,
+    costs: CostOptions,
 ) -> None:
     """Rank all configurations of one or several schedules: time, bytes per level, occupancy, bottleneck.
 
     Block sizes, warps, stages and orders that you give are fixed; a comma list tries each of its values.
     Repeat --device to compare devices.
     """
-    parts, devices = problem.passes(schedule), machine.build()
-    one_device(devices, html=html, plot=plot)
+    typed, parts, devices = given(context), problem.passes(asked.schedule), machine.build()
+    one_device(devices, html=asked.html, plot=asked.plot, triton_configs=asked.triton_configs)
     if len(parts) > 1:
         alone = ["--html", "--plot", "--triton-configs"]
-        refuse_unread(typed_options(context), alone, f"with --pass {BOTH}: each is of one pass")
-    if triton_configs is not None:
-        one_device(devices, **{"triton-configs": triton_configs})
-        if triton_configs < 1:
-            raise BadInput(f"--triton-configs = {triton_configs}: must be an integer of 1 or more")
-        refuse_unread(typed_options(context), ["--json", "--top"], "with --triton-configs, which prints no table")
-    given = resources_given(registers, smem_bytes)
-    kind, processes = cost_given(cost, given, compiled), workers_given(workers)
-    if top is not None and top < 1:
-        raise BadInput(f"--top = {top}: must be an integer of 1 or more")
-    from ...simulator.display import render
+        refuse_unread(typed, alone, f"with --pass {BOTH}: each is of one pass")
+    if asked.triton_configs:
+        refuse_unread(typed, ["--json", "--top"], "with --triton-configs, which prints no table")
+    from ...simulator.display.files import written_by
     from ...simulator.explore import explore as door
-    from ...simulator.explore.space import options_of, schedules_named
-    from ...simulator.report.explore import explore_text
-    from ...simulator.report.explore_devices import devices_dict, devices_rows, devices_text
-    from ...simulator.report.training import best_step_texts, steps_dict
-    from ...simulator.store.pipelines import answers
+    from ...simulator.report.explore_devices import devices_rows
 
-    asked, named = [], []
-    for part, names in parts:
-        schedules = part.schedules(names)
-        solved = part.kind(schedules)
-        shape, of_model = model.fill(part, solved, schedules, typed_options(context))
-        asked.append((shape.build(solved), schedules, of_model))
-        named.append(schedules_named(schedules, solved))
-    every = [item for some in named for item in some]
+    posed = pose(parts, ProblemOptions.build, model, space, typed)
     with bad_input("schedule", *all_options()):
-        refuse_unread_shape(typed_options(context), every)
-        fixed: list[dict[str, Any]] = [options_of(some, every, space.lists()) for some in named]
-        for (posed, schedules, _), options in zip(asked, fixed, strict=True):
-            door.plan(posed, schedules, options, kind, compiles=compiled or compiles(given, kind))
-    ranked: list[list[Exploration]] = []
-    for (posed, schedules, notes), options in zip(asked, fixed, strict=True):
-        ranked.append([])
-        settings: dict[str, Any] = {**given, **options}
-        for name, device in devices.items():
-            resources_of, remarks = source_of_costs(posed, device, given, kind, compiled=compiled, workers=processes)
-            counted = f"configurations on {name}" if len(devices) > 1 else "configurations"
-            with answers(announce_compiler), progress(counted) as tick:
-                exploration = door.explore(
-                    posed,
-                    schedule=schedules,
-                    device=device,
-                    l2=machine.l2,
-                    overhead=machine.overhead,
-                    resources_of=resources_of,
-                    cost=kind,
-                    workers=processes,
-                    progress=tick,
-                    time_limit_s=limit_of_all(time_limit),
-                    each_limit_s=limit_of(None),
-                    **settings,
-                )
-            launches = [launch for item in exploration.ranked if item.prediction for launch in item.prediction.launches]
-            remarks = (*notes, *machine.notes(name, device), *of_use(remarks, launches), *exploration.notes)
-            ranked[-1].append(replace(exploration, device_name=name, notes=remarks))
+        for item in posed:
+            door.plan(item.problem, item.names, item.options, costs.kind, compiles=costs.compiles)
+    counted = "configurations on {}" if len(devices) > 1 else "configurations"
+    ranked = [[_explored(asked, item, one, machine, costs, counted) for one in devices.items()] for item in posed]
     first = ranked[0][0]
-    if triton_configs:
-        text = first.to_triton_configs(triton_configs)
-    elif json:
-        values = [devices_dict(some, top) if len(devices) > 1 else some[0].to_dict(top) for some in ranked]
-        text = render.to_json(steps_dict(*ranked, *values) if len(parts) > 1 else values[0])
-    else:
-        few, width, color = top or (15 if len(devices) == len(parts) == 1 else 5), text_width(), text_color()
-        texts = [
-            devices_text(some, few, width, color) if len(devices) > 1 else explore_text(some[0], few, width, color)
-            for some in ranked
-        ]
-        text = "\n\n".join([*texts, *(best_step_texts(*ranked) if len(parts) > 1 else ())])
-    deliver(
-        text,
-        Output(
-            option="--csv",
-            path=csv,
-            make=lambda: render.to_csv(devices_rows([item for some in ranked for item in some])),
-        ),
-        Output(option="--html", path=html, make=lambda: _html(first, made(context))),
-        Output(option="--plot", path=plot, make=lambda: _png(first)),
+    answer(
+        asked,
+        lambda: _text(asked, ranked),
+        lambda: _value(ranked, asked.top),
+        csv=lambda: devices_rows([item for some in ranked for item in some]),
+        html=lambda: written_by("html", "explore_html")(first, made(context)),
+        plot=lambda: written_by("png", "explore_png")(first),
     )
 
 
-def _html(exploration: "Exploration", maker: "Made") -> str:
-    from ...simulator.report.html import explore_html
+def _explored(
+    asked: ExploreOptions,
+    posed: Posed,
+    named: "tuple[str, Device]",
+    machine: MachinesOptions,
+    costs: CostOptions,
+    counted: str,
+) -> "Exploration":
+    """The configurations of a pass on a device.
 
-    return explore_html(exploration, maker)
+    Args:
+        asked: the options of the command.
+        posed: the pass.
+        named: name of the device, and it.
+        machine: how to run it.
+        costs: where resources and cycles come from.
+        counted: what progress counts, with a place for the name.
+    """
+    from ...simulator.explore.explore import explore as explored
+    from ...simulator.store.pipelines import answers
+
+    name, device = named
+    resources_of, remarks = costs.source(posed.problem, device, asked.processes)
+    with answers(announce_compiler), progress(counted.format(name)) as tick:
+        exploration = explored(
+            posed.problem,
+            schedule=posed.names,
+            device=device,
+            l2=machine.l2,
+            overhead=machine.overhead,
+            resources_of=resources_of,
+            cost=costs.kind,
+            workers=asked.processes,
+            progress=tick,
+            time_limit_s=limit_of_all(asked.time_limit),
+            each_limit_s=limit_of(None),
+            **costs.given,
+            **posed.options,
+        )
+    launches = [launch for item in exploration.ranked if item.prediction for launch in item.prediction.launches]
+    notes = (*posed.notes, *machine.notes(name, device), *of_use(remarks, launches), *exploration.notes)
+    return replace(exploration, device_name=name, notes=notes)
 
 
-def _png(exploration: "Exploration") -> bytes:
-    from ...simulator.report.png import explore_png
+def _text(asked: ExploreOptions, ranked: "list[list[Exploration]]") -> str:
+    """What to print of the devices of each pass."""
+    from ...simulator.report.explore import explore_text
+    from ...simulator.report.explore_devices import devices_text
+    from ...simulator.report.training import best_step_texts
 
-    return explore_png(exploration)
+    if asked.triton_configs:
+        return ranked[0][0].to_triton_configs(asked.triton_configs)
+    several, width, color = len(ranked[0]) > 1, text_width(), text_color()
+    few = asked.top or (5 if several or len(ranked) > 1 else 15)
+    texts = [
+        devices_text(some, few, width, color) if several else explore_text(some[0], few, width, color)
+        for some in ranked
+    ]
+    return "\n\n".join([*texts, *(best_step_texts(*ranked) if len(ranked) > 1 else ())])
+
+
+def _value(ranked: "list[list[Exploration]]", top: int | None) -> Any:
+    """The same for JSON."""
+    from ...simulator.report.explore_devices import devices_dict
+    from ...simulator.report.training import steps_dict
+
+    values = [devices_dict(some, top) if len(some) > 1 else some[0].to_dict(top) for some in ranked]
+    return steps_dict(*ranked, *values) if len(ranked) > 1 else values[0]

@@ -1,92 +1,75 @@
 """`tilesight model`: attention of all layers of a model, prefill and decode, on one GPU or several."""
 
-from typing import Annotated
-
 import typer
 
 from ...simulator.models.catalogue import every_model, models
 from ...simulator.problems.attention import KV_DTYPES
-from ..given import given as typed_options
-from ..given import refuse_unread
-from ..groups import spread
-from ..limit import ALL_LIMIT_S, limit_of_all
+from ..given import given, refuse_unread
+from ..groups import Group, argument, flag, option, spread
+from ..limit import ALL_LIMIT_S, WorkersOptions, limit_of_all, seconds
 from ..model.options import model_given
-from ..options import MachinesOptions, Workers, workers_given
-from ..output import bad_input, show, text_color, text_width
-from ..parse import dtype_of, flag, number, option
+from ..options import MachinesOptions
+from ..output import answer, bad_input, text_color, text_width
+from ..parse import dtype_of
 
 
-def _names(incomplete: str) -> list[str]:
-    return [name for name in models() if name.startswith(incomplete)]
+class ServingOptions(Group):
+    """A model, and what it is asked to do."""
+
+    name: str | None = argument("A model: name, or a path that ends in .json.", "[NAME|FILE]", None, models)
+    tp: int = option(1, "GPUs that share the heads.", "N")
+    batch: int = option(16, "Sequences that are decoded together.")
+    seqlen: int = option(8192, "Tokens of each.")
+    kv_dtype: str = option(
+        "",
+        "Element type of the KV cache.  [default: the model's]",
+        "|".join(KV_DTYPES),
+        lambda typed: typed and dtype_of(*KV_DTYPES)(typed),  # it meets the default, too
+    )
+    json: bool = flag("Print JSON.")
+
+
+class WorkOptions(WorkersOptions):
+    """What the answer may take."""
+
+    time_limit: float | None = seconds(
+        "What prefill, and decode, may take for each kind of layers and device, in time that each worker's core"
+        f" works.  [default: {ALL_LIMIT_S:g}]"
+    )
 
 
 @spread
-def model(
-    context: typer.Context,
-    *,
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="A model: name, or a path that ends in .json.", metavar="[NAME|FILE]", autocompletion=_names
-        ),
-    ] = None,
-    tp: Annotated[int, option("--tp", "GPUs that share the heads.", "N")] = 1,
-    batch: Annotated[int, option("--batch", "Sequences that are decoded together.")] = 16,
-    seqlen: Annotated[int, option("--seqlen", "Tokens of each.")] = 8192,
-    kv_dtype: Annotated[
-        str,
-        option(
-            "--kv-dtype",
-            "Element type of the KV cache.  [default: the model's]",
-            "|".join(KV_DTYPES),
-            lambda typed: typed and dtype_of(*KV_DTYPES)(typed),  # it meets the default, too
-        ),
-    ] = "",
-    machine: MachinesOptions,
-    workers: Workers = None,
-    time_limit: Annotated[
-        float | None,
-        option(
-            "--time-limit",
-            "What prefill, and decode, may take for each kind of layers and device, in time that each worker's core"
-            f" works.  [default: {ALL_LIMIT_S:g}]",
-            "SECONDS",
-            number,
-        ),
-    ] = None,
-    json: Annotated[bool, flag("--json", "Print JSON.")] = False,
-) -> None:
+def model(context: typer.Context, *, asked: ServingOptions, machine: MachinesOptions, work: WorkOptions) -> None:
     """List the models, or say what attention of one costs: prefill, a decode step, and the KV cache beside the weights.
 
     Decode runs in CUDA graphs unless --overhead is given. Repeat --device to compare devices.
     """
-    from ...simulator.display import render
-    from ...simulator.report.model import models_dict, models_text, serving_text
-
-    if name is None:
-        typed = [typed for typed in typed_options(context) if typed != "--json"]
-        refuse_unread(typed_options(context), typed, "without a model, e.g. tilesight model llama-3-8b")
-        known, refused = every_model()
-        show(render.to_json(models_dict(known)) if json else models_text(known, refused, text_width(), text_color()))
-        return
     from ...simulator.explore.serving import Serving, serving_dict
+    from ...simulator.report.model import models_dict, models_text, serving_text
     from ..model.serving import Asking, answer_of
 
-    loaded, devices, processes = model_given(name), machine.build(), workers_given(workers)
+    typed = given(context)
+    if asked.name is None:
+        refuse_unread(
+            typed, [one for one in typed if one != "--json"], "without a model, e.g. tilesight model llama-3-8b"
+        )
+        known, refused = every_model()
+        answer(asked, lambda: models_text(known, refused, text_width(), text_color()), lambda: models_dict(known))
+        return
+    loaded, devices = model_given(asked.name), machine.build()
     with bad_input("tp", "batch", "seqlen", "kv_dtype"):
-        asked = Serving(model=loaded, tp=tp, batch=batch, seqlen=seqlen, kv_dtype=kv_dtype)
+        serving = Serving(model=loaded, tp=asked.tp, batch=asked.batch, seqlen=asked.seqlen, kv_dtype=asked.kv_dtype)
         for kind in loaded.kinds:
-            asked.prefill_problem(kind)
-            asked.decode_problem(kind)
+            serving.prefill_problem(kind)
+            serving.decode_problem(kind)
     asking = Asking(
         l2=machine.l2,
         overhead=machine.overhead,
-        decode_overhead=machine.overhead if "--overhead" in typed_options(context) else "graph",
-        workers=processes,
-        time_limit_s=limit_of_all(time_limit),
+        decode_overhead=machine.overhead if "--overhead" in typed else "graph",
+        workers=work.processes,
+        time_limit_s=limit_of_all(work.time_limit),
     )
     answers = [
-        answer_of(asked, device, device_name, asking, machine.notes(device_name, device))
-        for device_name, device in devices.items()
+        answer_of(serving, device, name, asking, machine.notes(name, device)) for name, device in devices.items()
     ]
-    show(render.to_json(serving_dict(answers)) if json else serving_text(answers, text_width(), text_color()))
+    answer(asked, lambda: serving_text(answers, text_width(), text_color()), lambda: serving_dict(answers))

@@ -1,149 +1,132 @@
 """`tilesight predict`: bytes and time of the kernels that a function of the user's launches."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from ..each import each_device, leave
 from ..given import made
-from ..kernels import L2, Partial, Repredict, Sweep, Target, Timing, compared, predicted, simulated, swept
-from ..limit import TimeLimit
-from ..options import Devices, Settings, device_notes, devices_given, one_device
-from ..output import (
-    BadInput,
-    Failed,
-    Output,
-    deliver,
-    one_line,
-    say,
-    show,
-    text_color,
-    text_width,
-    trace_output,
-)
-from ..parse import flag, option
+from ..groups import Group, argument, flag, option, spread
+from ..kernels import REPREDICT, SWEEP, TARGET, Function, PartialOptions, TimingOptions, swept
+from ..limit import LimitOptions
+from ..options import DevicesOptions, one_device
+from ..output import PAGE, TIMELINE, BadInput, answer, say, show, text_color, text_width, trace_bytes
 
 if TYPE_CHECKING:
+    from ...diffing.difference import Difference
+    from ...simulator.device.device import Device
     from ...simulator.prediction.kernels import KernelsPrediction
+    from ...simulator.prediction.timeline import Timeline
 
 
-def predict(
-    context: typer.Context,
-    target: Target,
-    device: Devices = None,
-    set_: Settings = None,
-    sweep: Sweep = None,
-    l2: L2 = "pipeline",
-    as_: Timing = "single",
-    time_limit: TimeLimit = None,
-    partial: Partial = False,
-    save: Annotated[
-        Path | None, option("--save", "Keep the answer, for a later --baseline and for `tilesight diff`.", "FILE.json")
-    ] = None,
-    baseline: Annotated[
-        Path | None,
-        option("--baseline", "A file of --save: the table gets columns `was` and `change`, JSON a difference.", "FILE"),
-    ] = None,
-    repredict: Repredict = False,
-    json: Annotated[bool, flag("--json", "Print JSON; of several devices a list.")] = False,
-    csv: Annotated[Path | None, option("--csv", "Write all launches as CSV.", "FILE")] = None,
-    html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
-    trace: Annotated[
-        Path | None,
-        option(
-            "--trace",
-            "Write a timeline of CTAs on SMs for https://ui.perfetto.dev; compressed if FILE ends in .gz.",
-            "FILE",
-        ),
-    ] = None,
-) -> None:
+class FunctionOptions(Group):
+    """A function, and values to try beside its own."""
+
+    target: str = argument(*TARGET)
+    sweep: list[str] | None = option(None, *SWEEP)
+
+
+class PredictOptions(TimingOptions, DevicesOptions, PartialOptions, LimitOptions, FunctionOptions):
+    """What `predict` takes."""
+
+    save: Path | None = option(None, "Keep the answer, for a later --baseline and for `tilesight diff`.", "FILE.json")
+    baseline: Path | None = option(
+        None, "A file of --save: the table gets columns `was` and `change`, JSON a difference.", "FILE"
+    )
+    repredict: bool = flag(REPREDICT)
+    json: bool = flag("Print JSON; of several devices a list.")
+    csv: Path | None = option(None, "Write all launches as CSV.", "FILE")
+    html: Path | None = option(None, PAGE, "FILE")
+    trace: Path | None = option(None, TIMELINE, "FILE")
+
+    def check(self) -> None:
+        """Raises: BadInput: options that do not go together."""
+        one_device(self.build(), trace=self.trace, save=self.save, baseline=self.baseline)
+        if self.repredict and not self.baseline:
+            raise BadInput("--repredict: changes nothing without --baseline; leave it out")
+        if (self.save or self.baseline) and (self.trace or self.sweep or self.html):
+            name = "save" if self.save else "baseline"
+            raise BadInput(f"--{name}: not with --trace, --html or --sweep; run once for each")
+        if self.trace and self.sweep:
+            raise BadInput(
+                f"--trace {str(self.trace)!r}: shows one configuration, not those of --sweep; write the best into the"
+                " code"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """The prediction for a device, and what was asked for beside it."""
+
+    prediction: "KernelsPrediction"
+    timeline: "Timeline | None" = None
+    saved: str = ""
+    """Text of the file that keeps it."""
+    difference: "Difference | None" = None
+    """From the baseline."""
+
+
+@spread
+def predict(context: typer.Context, *, asked: PredictOptions) -> None:
     """Predict every kernel that a function launches: time, what binds it, and bytes at every level of memory.
 
     The function runs in a process of its own and its launches are recorded, not run: tensors with device="meta" or
     "cuda" need no data; values that decide addresses are read from tensors on the CPU. Repeat --device to compare.
     """
-    devices = devices_given(device, set_)
-    one_device(devices, trace=trace, save=save, baseline=baseline)
-    if repredict and not baseline:
-        raise BadInput("--repredict: changes nothing without --baseline; leave it out")
-    if (save or baseline) and (trace or sweep or html):
-        raise BadInput(f"--{'save' if save else 'baseline'}: not with --trace, --html or --sweep; run once for each")
-    values = swept(sweep)
-    if trace and sweep:
-        raise BadInput(
-            f"--trace {str(trace)!r}: shows one configuration, not those of --sweep; write the best into the code"
-        )
     from ...diffing.report.text import baseline_columns, baseline_lines
-    from ...simulator.display import render
     from ...simulator.display.files import written_by
     from ...simulator.report.kernels.text import compared_text, kernels_json, kernels_rows
 
-    outcomes: dict[str, KernelsPrediction | str] = {}
-    errors: list[Exception] = []
-    timeline = difference = None
-    kept, beside = "", []
-    for name, gpu in devices.items():
-        try:
-            if trace:
-                outcome = simulated(
-                    *(target, name, gpu, set_),
-                    l2=l2,
-                    time_limit_s=time_limit,
-                    command="predict",
-                    record=True,
-                    space=values,
-                )
-                prediction, timeline = outcome.prediction, outcome.timeline
-            elif save or baseline:
-                prediction, kept, difference = compared(
-                    target,
-                    name,
-                    gpu,
-                    set_,
-                    l2=l2,
-                    timing=as_,
-                    time_limit_s=time_limit,
-                    baseline=baseline,
-                    repredict=repredict,
-                )
-            else:
-                prediction = predicted(target, name, gpu, set_, l2=l2, time_limit_s=time_limit, space=values)
-        except (BadInput, Failed) as error:
-            if len(devices) == 1:
-                raise
-            errors.append(error)
-            outcomes[name] = one_line(str(error))
-            say(f"{name}: {error}")
-            continue
-        prediction = replace(prediction, notes=(*device_notes(name, gpu, set_), *prediction.notes)).measured_as(as_)
-        outcomes[name] = prediction
-        if not json:
-            beside = baseline_columns(difference) if difference else []
-            show(prediction.text(text_width(), text_color(), beside) + ("\n\n" if len(devices) > 1 else ""))
-    if trace and not timeline:
-        say(f"--trace: {trace} is not written: no launch is predicted")
-    answer = kernels_json(outcomes)
-    if difference and isinstance(answer, dict):
-        answer = {**answer, "baseline": difference.to_dict()}
+    devices, space = asked.build(), swept(asked.sweep)
+
+    def answered(name: str, device: "Device") -> Answered:
+        function = Function(asked.target, name, device, asked.set_, asked, asked.l2, space)
+        found = _predicted(function, asked)
+        notes = (*asked.notes(name, device), *found.prediction.notes)
+        found = replace(found, prediction=replace(found.prediction, notes=notes).measured_as(asked.as_))
+        if not asked.json:
+            beside = baseline_columns(found.difference) if found.difference else []
+            show(found.prediction.text(text_width(), text_color(), beside) + ("\n\n" if len(devices) > 1 else ""))
+        return found
+
+    outcomes, errors = each_device(devices, answered)
+    found = [outcome for outcome in outcomes.values() if not isinstance(outcome, str)]
+    predictions = [one.prediction for one in found]
+    # A timeline or a difference is of one device, as `check` sees to.
+    timeline, difference = (found[0].timeline, found[0].difference) if found else (None, None)
+    if (path := asked.trace) and not timeline:
+        say(f"--trace: {path} is not written: no launch is predicted")
+
+    def value() -> object:
+        """For JSON, with what differs from the baseline."""
+        values = kernels_json({name: one if isinstance(one, str) else one.prediction for name, one in outcomes.items()})
+        return {**values, "baseline": difference.to_dict()} if difference and isinstance(values, dict) else values
+
+    files = {
+        "save": lambda: found[0].saved,
+        "html": lambda: written_by("kernels.html", "kernels_html")(predictions, asked.target, made(context)),
+        "csv": lambda: kernels_rows(predictions),
+        "trace": (lambda: trace_bytes(path, timeline)) if path and timeline else None,
+    }
     below = "\n".join(baseline_lines(difference, text_width())) if difference else ""
-    predictions = [outcome for outcome in outcomes.values() if not isinstance(outcome, str)]
-    deliver(
-        render.to_json(answer) if json else compared_text(predictions, text_width(), text_color()) or below,
-        Output(option="--save", path=save if predictions else None, make=lambda: kept),
-        Output(
-            option="--html",
-            path=html if predictions else None,
-            make=lambda: written_by("kernels.html", "kernels_html")(predictions, target, made(context)),
-        ),
-        Output(
-            option="--csv", path=csv if predictions else None, make=lambda: render.to_csv(kernels_rows(predictions))
-        ),
-        *([trace_output(trace, timeline)] if trace and timeline else []),
+    answer(
+        asked,
+        lambda: compared_text(predictions, text_width(), text_color()) or below,
+        value,
+        **(files if found else {}),
     )
-    if errors and not predictions:
-        raise errors[0]
-    some = any(prediction.is_predicted for prediction in predictions)
-    complete = not errors and all(prediction.complete for prediction in predictions)
-    if not some or not (partial or complete):
-        raise typer.Exit(1)
+    complete = all(prediction.complete for prediction in predictions)
+    leave(errors, [prediction.is_predicted for prediction in predictions], complete, asked.partial)
+
+
+def _predicted(function: Function, asked: PredictOptions) -> Answered:
+    """Record the function, and predict its launches for a device."""
+    if asked.trace:
+        outcome = function.simulated(record=True)
+        return Answered(prediction=outcome.prediction, timeline=outcome.timeline)
+    if asked.save or asked.baseline:
+        prediction, saved, difference = function.compared(asked.as_, asked.baseline, asked.repredict)
+        return Answered(prediction=prediction, saved=saved, difference=difference)
+    return Answered(prediction=function.predicted())

@@ -1,35 +1,35 @@
 """`tilesight tune`: the fastest configurations of the kernels that a function launches, without running them."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ...simulator.device.device import catalogue
-from ..given import given, made
-from ..groups import spread
-from ..kernels import TARGET, Sweep, swept, users_code
-from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
+from ...simulator.device.device import Device
+from ..given import Given, given, made
+from ..groups import Group, argument, flag, option, spread, word
+from ..kernels import SWEEP, TARGET, need_compiler, swept, users_code
+from ..limit import LimitOptions, WorkersOptions, limit_of, stages
 from ..line.files import spare
-from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, device_given, device_notes, workers_given
+from ..options import DeviceOptions, device_given
 from ..output import (
+    PAGE,
     BadInput,
     Failed,
-    Output,
     announce_compiler,
-    deliver,
+    answer,
     progress,
     say,
     text_color,
     text_width,
     write_file,
 )
-from ..parse import flag, one_of, option, read_option
+from ..parse import read_option
 from ..tuning.deliver import deliver_layer, layer_file
 from ..tuning.layers import FORMATS as ENGINES
 from ..tuning.layers import LayerOptions
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from ...kernels.compile.call import KernelCall
     from ...kernels.configurations.space import Space
-    from ...simulator.device.device import Device
     from ...simulator.prediction.kernel_row import KernelRow
     from ...simulator.screening.static_time import StaticWork
     from ...simulator.store.store import Store
@@ -48,124 +47,187 @@ if TYPE_CHECKING:
 
 FILED = ("triton-cache", *ENGINES)
 FORMATS = ("triton-config", *FILED)
-TOP = 10
+
+
+class TuneOptions(DeviceOptions):
+    """What is tuned, which configurations are tried, and what is shown and written of them."""
+
+    target: str | None = argument(*TARGET, default=None)
+    shapes: Path | None = option(None, "Values of the function's arguments, a line each, e.g. `M=512, N=4096`.", "FILE")
+    space: Path | None = option(
+        None, "Values to try beside the code's own, e.g. `BLOCK_M = [64, 128]`; TOML.", "FILE.toml"
+    )
+    sweep: list[str] | None = option(None, *SWEEP)
+    screen: str | None = option(
+        None,
+        "Configurations of a launch to predict, the best by a static rank of work and bytes: a share, a number, "
+        "or `off`: all.  [default: a third, 16 at least; of an engine's file 15%, 24 at least]",
+        "PERCENT%|N|off",
+    )
+    top: int = option(10, "Configurations to show of each launch; files hold all.", least=1)
+    format: str | None = word(
+        None,
+        "Print the best as `triton.Config(...)`, or write what TRITON_CACHE_AUTOTUNING=1 reads, or an engine's "
+        "tuning file: its target is that kernel, FILE.py:KERNEL, or what is installed.",
+        *FORMATS,
+    )
+    to: Path | None = option(None, "Folder for the files of --format.", "FOLDER")
+    store: Path | None = option(
+        None, "Keep predictions in this file as they come; the same command goes on from it.", "FILE"
+    )
+    json: bool = flag("Print JSON.")
+    csv: Path | None = option(None, "Write all configurations as CSV.", "FILE")
+    html: Path | None = option(None, PAGE, "FILE")
+
+    def check_formats(self, layer: LayerOptions, typed: Given) -> None:
+        """Raises: BadInput: options that do not go together. Args: typed: options that the user gave."""
+        if self.format in FILED and self.to is None:
+            raise BadInput(f"--format {self.format}: writes files; name a folder for them by --to")
+        if self.to is not None and self.format not in FILED:
+            raise BadInput(f"--to {str(self.to)!r}: is for the files of --format {' or '.join(FILED)}")
+        if self.format not in ENGINES:
+            layer.refuse(typed, self.format)
+            if self.target is None:
+                raise BadInput("tune: name a function, FILE.py:FUNCTION")
+        elif self.shapes or self.html:
+            name = "--shapes" if self.shapes else "--html"
+            raise BadInput(f"{name}: not with --format {self.format}; --layer has the sizes")
+
+    def portion(self) -> "Portion | None":
+        """Which configurations are predicted; None: as usual. Raises: BadInput: no such portion."""
+        from ...tuning.screening import ALL, Portion
+
+        if (text := self.screen) is None:
+            return None
+        number = text.removesuffix("%")
+        try:
+            if text == "off":
+                return ALL
+            if text.endswith("%") and 0 < float(number) <= 100:
+                return Portion(share=float(number) / 100)
+            if int(text) > 0:
+                return Portion(share=0.0, least=int(text))
+        except ValueError:
+            pass
+        raise BadInput(f"--screen {text!r}: must be a share above 0%, such as 10%, a number of 1 or more, or off")
+
+    def values(self) -> "Space":
+        """Those to try beside the code's own. Raises: BadInput: they are none, or are given twice."""
+        from ...kernels.configurations.space import read_space
+
+        if self.space and self.sweep:
+            raise BadInput(f"--sweep {self.sweep[0]!r}: is given beside --space; write its values into {self.space}")
+        return read_option("--space", self.space, read_space) if self.space else swept(self.sweep)
+
+
+class ClusterOptions(Group):
+    """Where predictions are made, if not here."""
+
+    dask: str | None = option(None, "Predict on the workers of this Dask cluster.", "ADDRESS")
+    ray: str | None = option(None, "Predict on the workers of this Ray cluster.", "ADDRESS")
+
+    def check(self) -> None:
+        """Raises: BadInput: an option says what another one says already."""
+        if self.dask and self.ray:
+            raise BadInput(f"--ray {self.ray!r}: is given beside --dask; name one cluster")
+
+    @contextmanager
+    def executor(self) -> "Iterator[Executor | None]":
+        """What predicts: the workers of a cluster, or None: processes of this machine."""
+        if not (address := self.dask or self.ray):
+            yield None
+            return
+        from ...tuning.clusters import CLUSTERS, NoCluster
+
+        name = "--dask" if self.dask else "--ray"
+        try:
+            with CLUSTERS[name](address) as executor, redirect_stdout(sys.stderr):  # Ray prints what it meets
+                yield executor
+        except NoCluster as error:
+            raise BadInput(f"{name} {error}") from None
+
+
+class WorkOptions(LimitOptions, WorkersOptions, ClusterOptions):
+    """Where predictions are made, and what they may take."""
 
 
 @spread
-def tune(
-    context: typer.Context,
-    *,
-    target: Annotated[str | None, TARGET] = None,
-    device: Annotated[str, option("--device", DEVICE_DOC, "NAME|FILE", words=catalogue)] = DEFAULT_DEVICE,
-    set_: Settings = None,
-    shapes: Annotated[
-        Path | None,
-        option("--shapes", "Values of the function's arguments, a line each, e.g. `M=512, N=4096`.", "FILE"),
-    ] = None,
-    space: Annotated[
-        Path | None,
-        option("--space", "Values to try beside the code's own, e.g. `BLOCK_M = [64, 128]`; TOML.", "FILE.toml"),
-    ] = None,
-    sweep: Sweep = None,
-    screen: Annotated[
-        str | None,
-        option(
-            "--screen",
-            "Configurations of a launch to predict, the best by a static rank of work and bytes: a share, a number, "
-            "or `off`: all.  [default: a third, 16 at least; of an engine's file 15%, 24 at least]",
-            "PERCENT%|N|off",
-        ),
-    ] = None,
-    top: Annotated[int, option("--top", "Configurations to show of each launch; files hold all.")] = TOP,
-    format: Annotated[
-        str | None,
-        option(
-            "--format",
-            "Print the best as `triton.Config(...)`, or write what TRITON_CACHE_AUTOTUNING=1 reads, or an engine's "
-            "tuning file: its target is that kernel, FILE.py:KERNEL, or what is installed.",
-            "|".join(FORMATS),
-            one_of(*FORMATS),
-        ),
-    ] = None,
-    to: Annotated[Path | None, option("--to", "Folder for the files of --format.", "FOLDER")] = None,
-    layer: LayerOptions,
-    store: Annotated[
-        Path | None,
-        option("--store", "Keep predictions in this file as they come; the same command goes on from it.", "FILE"),
-    ] = None,
-    dask: Annotated[str | None, option("--dask", "Predict on the workers of this Dask cluster.", "ADDRESS")] = None,
-    ray: Annotated[str | None, option("--ray", "Predict on the workers of this Ray cluster.", "ADDRESS")] = None,
-    workers: Workers = None,
-    time_limit: TimeLimit = None,
-    json: Annotated[bool, flag("--json", "Print JSON.")] = False,
-    csv: Annotated[Path | None, option("--csv", "Write all configurations as CSV.", "FILE")] = None,
-    html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
-) -> None:
+def tune(context: typer.Context, *, asked: TuneOptions, layer: LayerOptions, work: WorkOptions) -> None:
     """Rank the configurations of every kernel that a function launches, by predicted time, without running them.
 
     Configurations are those of @triton.autotune, and those that --space and --sweep add, of kernels that are not
     autotuned as well. With --shapes the function takes arguments, and is called once for each line.
     """
-    if top < 1:
-        raise BadInput(f"--top = {top}: must be an integer of 1 or more")
-    if format in FILED and to is None:
-        raise BadInput(f"--format {format}: writes files; name a folder for them by --to")
-    if to is not None and format not in FILED:
-        raise BadInput(f"--to {str(to)!r}: is for the files of --format {' or '.join(FILED)}")
-    if format not in ENGINES:
-        layer.refuse(given(context), format)
-        if target is None:
-            raise BadInput("tune: name a function, FILE.py:FUNCTION")
-    elif shapes or html:
-        raise BadInput(f"{'--shapes' if shapes else '--html'}: not with --format {format}; --layer has the sizes")
-    elsewhere = {name: address for name, address in (("--dask", dask), ("--ray", ray)) if address}
-    if len(elsewhere) > 1:
-        raise BadInput(f"--ray {ray!r}: is given beside --dask; name one cluster")
-    name, gpu = device_given(device, set_)
-    processes, limit_s, portion = workers_given(workers), limit_of(time_limit), _portion(screen)
-    from ...compiling import why_not
-
-    if reason := why_not():
-        raise BadInput(f"tune: {reason}")
-    from ...kernels.capture.file import Asked, capture_calls
-    from ...tuning.answers import predict_all, screen_all
-    from ...tuning.engines.tune import tune_layer
-    from ...tuning.screening import USUAL, Screening
-    from ...tuning.tune import tune_recorded
+    asked.check_formats(layer, given(context))
+    name, gpu = device_given(asked.device, asked.set_)
+    limit_s, portion = limit_of(work.time_limit), asked.portion()
+    need_compiler("tune")
     from ...tuning.workers import TargetDevice
 
-    wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
-    remarks = device_notes(name, gpu, set_)
-    how: dict[str, Any] = {"target": wanted, "store": _store(store), "workers": processes}
-
-    if format in ENGINES:
-        seconds = time_limit or USERS_CODE_S
-        question = layer.question(format, target or "", name, _space(space, sweep), tuple(set_ or ()), seconds)
-        question = replace(question, portion=portion or question.portion)
-        folder, file = to or Path(), layer_file(question, name)
-        spare(context, "--to", folder / file)
-        with _one_line(), _executor(elsewhere) as executor, progress("launches") as tick:
-            answer = tune_layer(question, wanted, partial(predict_all, **how, executor=executor, progress=tick))
-        deliver_layer(question, replace(answer, notes=(*remarks, *answer.notes)), folder, file, json, csv)
+    wanted = TargetDevice(device=gpu, name=name, compile_limit_s=work.code_s, limit_s=limit_s)
+    how: dict[str, Any] = {"target": wanted, "store": _store(asked.store), "workers": work.processes}
+    remarks = asked.notes(name, gpu)
+    if asked.format in ENGINES:
+        _tune_layer(context, asked, layer, work, portion, how)
         return
-    assert target
-    asked = Asked(
-        device=name,
-        settings=set_ or (),
-        shapes=_shapes(shapes),
-        space=_space(space, sweep),
-        triton_cache=format == "triton-cache",
-        timeout_s=time_limit or USERS_CODE_S,
+    tuning, complete = _tuned(asked, work, portion, how)
+    _deliver(context, replace(tuning, notes=(*remarks, *tuning.notes)), gpu, asked)
+    if not (tuning.complete and complete):
+        raise typer.Exit(1)
+
+
+def _tune_layer(
+    context: typer.Context,
+    asked: TuneOptions,
+    layer: LayerOptions,
+    work: WorkOptions,
+    portion: "Portion | None",
+    how: Mapping[str, Any],
+) -> None:
+    """Tune the kernels of a layer, and write the engine's file."""
+    from ...tuning.answers import predict_all
+    from ...tuning.engines.tune import tune_layer
+
+    target, folder = how["target"], asked.to or Path()
+    settings = tuple(asked.set_ or ())
+    question = layer.question(str(asked.format), asked.target or "", target.name, asked.values(), settings, work.code_s)
+    question = replace(question, portion=portion or question.portion)
+    file = layer_file(question, target.name)
+    spare(context, "--to", folder / file)
+    with _one_line(), work.executor() as executor, progress("launches") as tick:
+        answered = tune_layer(question, target, partial(predict_all, **how, executor=executor, progress=tick))
+    notes = (*asked.notes(target.name, target.device), *answered.notes)
+    deliver_layer(question, replace(answered, notes=notes), folder, file, asked)
+
+
+def _tuned(
+    asked: TuneOptions, work: WorkOptions, portion: "Portion | None", how: Mapping[str, Any]
+) -> "tuple[Tuning, bool]":
+    """The launches of the function, tuned, and whether it came to its end."""
+    from ...kernels.capture.file import Asked, capture_calls
+    from ...tuning.answers import predict_all, screen_all
+    from ...tuning.screening import USUAL, Screening
+    from ...tuning.shapes import read_shapes
+    from ...tuning.tune import tune_recorded
+
+    target, of = str(asked.target), how["target"]
+    question = Asked(
+        device=of.name,
+        settings=asked.set_ or (),
+        shapes=read_option("--shapes", asked.shapes, read_shapes) if asked.shapes else ({},),
+        space=asked.values(),
+        triton_cache=asked.format == "triton-cache",
+        timeout_s=work.code_s,
     )
     with _one_line():
         with stages() as tell:
             tell(f"{target}: function")
-            recorded = capture_calls(target, asked)
-        for function in recorded:
-            if function.ended:
-                say(f"{target}: ended in an error, launches before it are tuned: {function.ended}")
+            recorded = capture_calls(target, question)
+        ended = [function.ended for function in recorded if function.ended]
+        for error in ended:
+            say(f"{target}: ended in an error, launches before it are tuned: {error}")
         announce = cache(announce_compiler)
-        with _executor(elsewhere) as executor:
+        with work.executor() as executor:
 
             def screened(calls: "Sequence[KernelCall]") -> "list[StaticWork | None]":
                 with progress("configurations compiled, to be screened") as tick:
@@ -181,57 +243,42 @@ def tune(
 
                     return predict_all(calls, **how, executor=executor, progress=under_way)
 
-            screening = Screening(screen=screened, device=gpu, portion=portion or USUAL)
-            tuning = tune_recorded(target, recorded, name, predicted, screening)
-    tuning = replace(tuning, notes=(*remarks, *tuning.notes))
-    _deliver(context, tuning, gpu, top, format, to, json, csv, html)
-    if not tuning.complete or any(function.ended for function in recorded):
-        raise typer.Exit(1)
+            screening = Screening(screen=screened, device=of.device, portion=portion or USUAL)
+            return tune_recorded(target, recorded, of.name, predicted, screening), not ended
 
 
-def _deliver(
-    context: typer.Context,
-    tuning: "Tuning",
-    gpu: "Device",
-    top: int,
-    form: str | None,
-    to: Path | None,
-    json: bool,
-    csv: Path | None,
-    html: Path | None,
-) -> None:
+def _deliver(context: typer.Context, tuning: "Tuning", gpu: Device, asked: TuneOptions) -> None:
     """Print the answer, and write its files."""
-    from ...simulator.display import render
     from ...tuning import formats
     from ...tuning.html import tuning_html
     from ...tuning.report import tuning_text
 
-    if form == "triton-config":
-        answer = formats.triton_configs(tuning, top)
-    elif json:
-        answer = render.to_json(tuning.to_dict())
-    else:
-        answer = tuning_text(tuning, top, text_width(), text_color())
-    deliver(
-        answer,
-        Output(option="--csv", path=csv, make=lambda: render.to_csv(tuning.flat_rows())),
-        Output(option="--html", path=html, make=lambda: tuning_html(tuning, made(context))),
+    as_configs = asked.format == "triton-config"
+    answer(
+        replace(asked, json=asked.json and not as_configs),
+        lambda: (
+            formats.triton_configs(tuning, asked.top)
+            if as_configs
+            else tuning_text(tuning, asked.top, text_width(), text_color())
+        ),
+        tuning.to_dict,
+        csv=tuning.flat_rows,
+        html=lambda: tuning_html(tuning, made(context)),
     )
-    if form == "triton-cache" and to is not None:
-        files = {path: text for launch in tuning.launches for path, text in formats.triton_cache(launch).items()}
-        if not files:
-            raise Failed(
-                "--format triton-cache: no kernel has an autotuner that keeps its timings (a key, no pre_hook)"
-            )
-        sm = gpu.compute_capability.replace(".", "")
-        say(
-            f"--format triton-cache: Triton reads these files on every GPU of sm_{sm}, whichever of them they are "
-            f"predicted for: here {tuning.device}"
-        )
-        for path, text in files.items():
-            spare(context, "--to", to / path)
-            (to / path).parent.mkdir(parents=True, exist_ok=True)
-            write_file(to / path, text, "TRITON_CACHE_AUTOTUNING=1 reads it, with the folder as TRITON_CACHE_DIR")
+    if asked.format != "triton-cache" or asked.to is None:
+        return
+    files = {path: text for launch in tuning.launches for path, text in formats.triton_cache(launch).items()}
+    if not files:
+        raise Failed("--format triton-cache: no kernel has an autotuner that keeps its timings (a key, no pre_hook)")
+    sm = gpu.compute_capability.replace(".", "")
+    say(
+        f"--format triton-cache: Triton reads these files on every GPU of sm_{sm}, whichever of them they are "
+        f"predicted for: here {tuning.device}"
+    )
+    for path, text in files.items():
+        spare(context, "--to", asked.to / path)
+        (asked.to / path).parent.mkdir(parents=True, exist_ok=True)
+        write_file(asked.to / path, text, "TRITON_CACHE_AUTOTUNING=1 reads it, with the folder as TRITON_CACHE_DIR")
 
 
 @contextmanager
@@ -249,39 +296,6 @@ def _one_line() -> Iterator[None]:
         raise Failed(str(error)) from None
 
 
-def _shapes(file: Path | None) -> Sequence[dict[str, Any]]:
-    from ...tuning.shapes import read_shapes
-
-    return ({},) if file is None else read_option("--shapes", file, read_shapes)
-
-
-def _space(file: Path | None, texts: Sequence[str] | None) -> "Space":
-    from ...kernels.configurations.space import read_space
-
-    if file and texts:
-        raise BadInput(f"--sweep {texts[0]!r}: is given beside --space; write its values into {file}")
-    return read_option("--space", file, read_space) if file else swept(texts)
-
-
-def _portion(text: str | None) -> "Portion | None":
-    """Which configurations are predicted; None: as usual."""
-    from ...tuning.screening import ALL, Portion
-
-    if text is None:
-        return None
-    number = text.removesuffix("%")
-    try:
-        if text == "off":
-            return ALL
-        if text.endswith("%") and 0 < float(number) <= 100:
-            return Portion(share=float(number) / 100)
-        if int(text) > 0:
-            return Portion(share=0.0, least=int(text))
-    except ValueError:
-        pass
-    raise BadInput(f"--screen {text!r}: must be a share above 0%, such as 10%, a number of 1 or more, or off")
-
-
 def _store(file: Path | None) -> "Store | None":
     from ...simulator.store.database import Unusable
     from ...simulator.store.store import Store, usual_store
@@ -293,19 +307,3 @@ def _store(file: Path | None) -> "Store | None":
     except Unusable as error:
         raise BadInput(f"--store {error}") from None
     return Store(file)
-
-
-@contextmanager
-def _executor(elsewhere: dict[str, str]) -> "Iterator[Executor | None]":
-    """What predicts: the workers of a cluster, by option and address, or None: processes of this machine."""
-    if not elsewhere:
-        yield None
-        return
-    from ...tuning.clusters import CLUSTERS, NoCluster
-
-    ((option_name, address),) = elsewhere.items()
-    try:
-        with CLUSTERS[option_name](address) as executor, redirect_stdout(sys.stderr):  # Ray prints what it meets
-            yield executor
-    except NoCluster as error:
-        raise BadInput(f"{option_name} {error}") from None

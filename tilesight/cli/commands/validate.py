@@ -3,35 +3,21 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from .. import bench
-from ..bench import Wanted
-from ..functions import Measuring, validate_function
-from ..given import Given, made, refuse_unread
-from ..given import given as typed_options
-from ..gpu import DOCTOR, Named, compiler, device_named, need_gpu
+from ..functions import validate_function
+from ..given import Given, given, made, refuse_unread
+from ..gpu import DOCTOR, MeasureOptions, Named, compiler, device_named, need_gpu
+from ..groups import Group, argument, flag, option, spread
 from ..kernels import TARGET
-from ..limit import TimeLimit
-from ..options import Workers, workers_given
-from ..output import (
-    BadInput,
-    Output,
-    announce_compiler,
-    bad_input,
-    progress,
-    say,
-    text_color,
-    text_width,
-)
-from ..parse import flag, one_of, option
-from ..points import LongSet, asked_points, selected
-from ..shapes import FORWARD, PASS
+from ..limit import LimitOptions, WorkersOptions
+from ..output import PAGE, BadInput, announce_compiler, bad_input, progress, say, text_color, text_width
+from ..points import PointsOptions
 
 if TYPE_CHECKING:
-    from ...simulator.report.page import Made
     from ...validate.compare.campaign import Validation
     from ...validate.experiments.peer_rows import PeerRow
     from ...validate.measure.results_file import Header, Row
@@ -46,132 +32,75 @@ MODES = {
         *("--json", "--json-file", "--html", "--page", "--workers"),
     },
 }
+"""What replaces the default work -> the other options that it reads."""
 TARGET_OPTIONS = {
     *("--device", "--set", "--l2", "--no-counters", "--results", "--read", "--time-limit", "--json", "--json-file"),
 }
 """Options that are read with FILE.py:FUNCTION."""
-"""What replaces the default work -> the other options that it reads."""
 
 
+class ValidateOptions(Group):
+    """What is run in place of points, and what is printed and written."""
+
+    target: str | None = argument(*TARGET, default=None)
+    fail_on: str | None = option(None, "Exit 1 where an error is larger: hbm_read_bytes=0.1,time=0.2", "NAME=SIZE,...")
+    peers: bool = flag("Also time SDPA's backends, flash-attn and eager attention.")
+    checkpoint: bool = flag(
+        "Compare standard and tiled attention over lengths and batches; without a GPU, predictions only."
+    )
+    launches: bool = flag("Show which kernels each implementation launches; nothing else.")
+    json: bool = flag("Print JSON, not tables.")
+    json_file: Path | None = option(None, "Also write JSON.", "FILE")
+    html: Path | None = option(None, PAGE, "FILE")
+    page: Path | None = option(None, "Write the tables as a Markdown page.", "FILE.md")
+
+
+@spread
 def validate(
     context: typer.Context,
-    target: Annotated[str | None, TARGET] = None,
     *,
-    schedule: Annotated[
-        list[str] | None, option("--schedule", "Only this schedule; repeatable.  [default: all of the pass]", "NAME")
-    ] = None,
-    pass_: PASS = None,
-    problem: Annotated[
-        list[str] | None,
-        option(
-            "--problem", "Run this problem, not the default set; repeatable: seqlen=4096, causal=true, ...", "KEY=VALUE"
-        ),
-    ] = None,
-    config: Annotated[
-        list[str] | None, option("--config", "Fix an option of the configurations; repeatable.", "KEY=VALUE")
-    ] = None,
-    only: Annotated[
-        list[str] | None, option("--only", "Only points whose key matches (* and ?); repeatable.", "PATTERN")
-    ] = None,
-    full: Annotated[bool, flag("--full", "Run the long set: hundreds of points.")] = False,
-    seed: Annotated[int, option("--seed", "Seed of the long set.")] = 0,
-    draw: Annotated[
-        int | None, option("--draw", "Points that the long set draws beside the short one.  [default: 320]", "N")
-    ] = None,
-    l2: Annotated[
-        str, option("--l2", "L2 cache before the first launch.", "cold|warm", one_of("cold", "warm"))
-    ] = "cold",
-    device: Annotated[
-        str | None, option("--device", "Predict with this device.  [default: by the GPU's name]", "NAME|FILE")
-    ] = None,
-    set_: Annotated[
-        list[str] | None, option("--set", "Change a number of the device; repeatable.", "KEY=VALUE")
-    ] = None,
-    gpus: Annotated[str, option("--gpus", "GPUs to spread the points over.", "all|N")] = "1",
-    no_counters: Annotated[bool, flag("--no-counters", "Compare times only; do not run ncu.")] = False,
-    results: Annotated[
-        Path | None, option("--results", "Write the measurements here; a second run resumes the file.", "FILE")
-    ] = None,
-    read: Annotated[
-        Path | None, option("--read", "Compare the measurements of a results file; needs no GPU.", "FILE")
-    ] = None,
-    fail_on: Annotated[
-        str | None, option("--fail-on", "Exit 1 where an error is larger: hbm_read_bytes=0.1,time=0.2", "NAME=SIZE,...")
-    ] = None,
-    peers: Annotated[bool, flag("--peers", "Also time SDPA's backends, flash-attn and eager attention.")] = False,
-    checkpoint: Annotated[
-        bool,
-        flag(
-            "--checkpoint",
-            "Compare standard and tiled attention over lengths and batches; without a GPU, predictions only.",
-        ),
-    ] = False,
-    launches: Annotated[
-        bool, flag("--launches", "Show which kernels each implementation launches; nothing else.")
-    ] = False,
-    json: Annotated[bool, flag("--json", "Print JSON, not tables.")] = False,
-    json_file: Annotated[Path | None, option("--json-file", "Also write JSON.", "FILE")] = None,
-    html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
-    page: Annotated[Path | None, option("--page", "Write the tables as a Markdown page.", "FILE.md")] = None,
-    workers: Workers = None,
-    time_limit: TimeLimit = None,
+    points: PointsOptions,
+    how: MeasureOptions,
+    asked: ValidateOptions,
+    workers: WorkersOptions,
+    limit: LimitOptions,
 ) -> None:
     """Run the Triton kernels on this GPU and print predicted beside measured: bytes, cycles, clock, time.
 
     With FILE.py:FUNCTION the kernels that it launches are run, each by itself, on tensors with data.
     The default set takes less than five minutes. Without ncu, or the permission to use it, only times are compared.
     """
-    limits, processes = limits_given(fail_on), workers_given(workers)
-    wanted = Wanted(printed=json, file=json_file)
-    if target is not None:
-        typed = typed_options(context)
-        refuse_unread(typed, sorted(set(typed) - TARGET_OPTIONS), f"with {target}")
-        if read:
+    limits, typed = limits_given(asked.fail_on), given(context)
+    if asked.target is not None:
+        refuse_unread(typed, sorted(set(typed) - TARGET_OPTIONS), f"with {asked.target}")
+        if how.read:
             refuse_unread(typed, ["--l2", "--results", "--no-counters"], "with --read")
-        measuring = Measuring(time_limit_s=time_limit, counted=not no_counters, results=results, read=read)
-        validate_function(target, device, set_, l2, measuring, wanted)
+        validate_function(asked.target, points.l2, how, limit, asked)
         return
-    check_modes(typed_options(context))
-    refuse_unread(typed_options(context), ["--time-limit"], "without FILE.py:FUNCTION")
-    if checkpoint:
-        named = device_named(device, set_, without_gpu=bench.WITHOUT_GPU)
-        bench.checkpoint(problem or [], pass_ or FORWARD, named, processes, wanted, html, made(context))
+    check_modes(typed)
+    refuse_unread(typed, ["--time-limit"], "without FILE.py:FUNCTION")
+    if asked.checkpoint:
+        named = device_named(how.device, how.set_, without_gpu=bench.WITHOUT_GPU)
+        bench.checkpoint(points, named, workers.processes, asked, made(context))
         return
-    if launches:
-        bench.launches(problem or [], device_named(device, set_), processes, wanted)
+    if asked.launches:
+        bench.launches(points, device_named(how.device, how.set_), workers.processes, asked)
         return
-    notes: tuple[str, ...] = ()
-    if read:
-        header, rows, notes = rows_of(read)
-        chosen = device_named(device or header.device, set_)
-        points = set(selected([row.point for row in rows], schedule or [], config, only))
-        rows = [row for row in rows if row.point in points]
+    if how.read:
+        header, rows, notes = rows_of(how.read)
+        device = device_named(how.device or header.device, how.set_)
+        left = set(points.selected([row.point for row in rows]))
+        rows = [row for row in rows if row.point in left]
     else:
-        chosen = device_named(device, set_)
-        long_set = LongSet(seed=seed, points=draw) if full else None
-        asked, notes = asked_points(schedule, problem, config, only, long_set, l2, chosen.device, pass_ or FORWARD)
-        header, rows = measured(asked, chosen, gpus, not no_counters, results, processes)
-    others = bench.peers_of([row.point for row in rows], chosen) if peers else []
-    validation = compared(header, rows, chosen, processes, notes)
-    from ...validate.report.page import page_text
-
-    tell_all(
-        validation,
-        rows,
-        others,
-        wanted,
-        Output(option="--html", path=html, make=lambda: _html(validation, made(context))),
-        Output(option="--page", path=page, make=lambda: page_text(validation, read or results)),
-    )
-    if results:
-        say(f"wrote {results}")
+        device = device_named(how.device, how.set_)
+        wanted, notes = points.points(device.device)
+        header, rows = measured(wanted, device, how, workers.processes)
+    others = bench.peers_of([row.point for row in rows], device) if asked.peers else []
+    validation = compared(header, rows, device, workers.processes, notes)
+    tell_all(context, validation, rows, others, asked, how.read or how.results)
+    if how.results:
+        say(f"wrote {how.results}")
     judge(validation, limits)
-
-
-def _html(validation: "Validation", maker: "Made") -> str:
-    from ...validate.report.html import validate_html
-
-    return validate_html(validation, maker)
 
 
 def check_modes(typed: Given) -> None:
@@ -232,7 +161,7 @@ def rows_of(path: Path) -> tuple["Header", list["Row"], tuple[str, ...]]:
 
 
 def measured(
-    points: Sequence["Point"], device: Named, gpus: str, counted: bool, results: Path | None, workers: int
+    points: Sequence["Point"], device: Named, how: MeasureOptions, workers: int
 ) -> tuple["Header", list["Row"]]:
     """Measure points on this machine's GPUs. Raises: BadInput: it cannot be done here."""
     need_gpu()
@@ -242,9 +171,9 @@ def measured(
     from ...validate.measure.results_file import Header, appending
 
     with bad_input("gpus"):
-        chosen = chosen_gpus(gpus, visible_gpus())
+        chosen = chosen_gpus(how.gpus, visible_gpus())
     try:
-        sessions, machine = open_sessions(chosen, device.device, device.job, counted)
+        sessions, machine = open_sessions(chosen, device.device, device.job, not how.no_counters)
     except Died as death:
         raise BadInput(f"{death}; {DOCTOR}") from None
     header = Header(machine=machine, device=device.name)
@@ -254,13 +183,13 @@ def measured(
         known: list[Row] = []
         dropped: list[Row] = []
         keep: Callable[[Row], None] = dropped.append
-        if results:
+        if how.results:
             try:
-                known, keep = stack.enter_context(appending(results, header))
+                known, keep = stack.enter_context(appending(how.results, header))
             except ValueError as error:
                 raise BadInput(f"--results {error}") from None
             if known:
-                say(f"{results} holds {len(known)} rows already; what is in it is not measured again")
+                say(f"{how.results} holds {len(known)} rows already; what is in it is not measured again")
         tick = stack.enter_context(progress("points"))
         compiled = compiler(device.device, workers)
         return header, measure_points(points, device.device, sessions, compiled, known=known, keep=keep, progress=tick)
@@ -283,10 +212,25 @@ def compared(
 
 
 def tell_all(
-    validation: "Validation", rows: Sequence["Row"], others: "Sequence[PeerRow]", wanted: Wanted, *outputs: Output
+    context: typer.Context,
+    validation: "Validation",
+    rows: Sequence["Row"],
+    others: "Sequence[PeerRow]",
+    asked: ValidateOptions,
+    measurements: Path | None,
 ) -> None:
-    """Print the tables, and where there are peers, ours among them; or JSON. Write the files."""
+    """Print the tables, and where there are peers, ours among them; or JSON. Write the files.
+
+    Args:
+        context: of the command.
+        validation: what is told.
+        rows: its measurements.
+        others: the peers.
+        asked: which files are written.
+        measurements: the file that holds them.
+    """
     from ...validate.experiments.peer_rows import ours, peers_dict, peers_text
+    from ...validate.report.page import page_text
     from ...validate.report.text import validate_text
 
     beside = [*ours(rows), *others] if others else []
@@ -296,7 +240,18 @@ def tell_all(
         table = validate_text(validation, text_width(), text_color())
         return f"{table}\n{peers_text(beside, text_width(), text_color())}" if others else table
 
-    bench.tell(document, wanted, text, *outputs)
+    def html() -> str:
+        from ...validate.report.html import validate_html  # loads matplotlib
+
+        return validate_html(validation, made(context))
+
+    bench.tell(
+        asked,
+        document,
+        text,
+        html=html,
+        page=lambda: page_text(validation, measurements),
+    )
 
 
 def judge(validation: "Validation", limits: dict[str, float]) -> None:

@@ -1,8 +1,8 @@
 """Options that take the shape of attention from a model: `--model NAME|config.json`, `--tp N`, `--layers KIND`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 from ...simulator.explore.space import schedules_named
 from ...simulator.models.catalogue import load_model, models
@@ -10,37 +10,24 @@ from ...simulator.models.model import KINDS, Model
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.problems.problem import Problem
 from ..given import Given, refuse_unread
-from ..groups import Group
+from ..groups import Group, option, typed_as, word
 from ..output import BadInput, bad_input
-from ..parse import one_of, option
 from ..shapes import ShapeOptions
 
 Shape = TypeVar("Shape", bound=ShapeOptions)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ModelOptions(Group):
     """The model that heads, head dimension, element type and mask are of."""
 
-    model: Annotated[
-        str | None,
-        option(
-            "--model",
-            "Take heads, head dimension, dtype and mask of a model, e.g. llama-3-70b; or of a path that ends in .json.",
-            "NAME|FILE",
-            words=models,
-        ),
-    ] = None
-    tp: Annotated[int | None, option("--tp", "GPUs that share the heads of --model.  [default: 1]", "N")] = None
-    layers: Annotated[
-        str | None,
-        option(
-            "--layers",
-            "Which layers of --model: with its window, or without.  [default: global]",
-            "|".join(KINDS),
-            one_of(*KINDS),
-        ),
-    ] = None
+    model: str | None = option(
+        None,
+        "Take heads, head dimension, dtype and mask of a model, e.g. llama-3-70b; or of a path that ends in .json.",
+        "NAME|FILE",
+        words=models,
+    )
+    tp: int | None = option(None, "GPUs that share the heads of --model.  [default: 1]", "N")
+    layers: str | None = word(None, "Which layers of --model: with its window, or without.  [default: global]", *KINDS)
 
     def fill(
         self, problem: Shape, kind: type[Problem], schedules: Sequence[str], typed: Given
@@ -67,11 +54,10 @@ class ModelOptions(Group):
                 kind,
                 padded=not all("head_dim_v" in schedule.reads for schedule in schedules_named(schedules, kind)),
             )
-        options = {name: f"--{name.replace('_', '-')}" for name in fields}
-        typed_fields = [name for name, option in options.items() if option in typed]
+        typed_fields = [name for name in fields if typed_as(name) in typed]
         filled = {name: value for name, value in fields.items() if name not in typed_fields}
         remarks = [
-            f"{options[name]} {problem.values[name]} is yours, where {model.name} has {fields[name] or 'none'}"
+            f"{typed_as(name)} {problem.values[name]} is yours, where {model.name} has {fields[name] or 'none'}"
             for name in typed_fields
         ]
         notes = (self._said(model), *remarks, *(f"{model.name}: {note}" for note in model.notes))

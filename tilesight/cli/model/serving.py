@@ -12,23 +12,24 @@ from ...simulator.explore.serving import Serving, ServingAnswer, decode_schedule
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.schedules.registry import DEFAULT_SCHEDULE
 from ...simulator.store.pipelines import answers
-from ..compiled import source_of_costs
+from ..compiled import CostOptions
 from ..limit import limit_of
 from ..output import announce_compiler, progress, say
 
-NO_RESOURCES: dict[str, int | None] = {"registers": None, "smem_bytes": None}
 DECODE_FIXED = ("num_warps", "num_stages")
 """Options that decode leaves as its schedule has them, as each of their values is a kernel more to compile."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asking:
-    """How to ask. Args: l2, overhead: of prefill; decode_overhead: of decode; workers: threads; time_limit_s [s]."""
+    """How to ask."""
 
     l2: str
     overhead: str
+    """Of prefill."""
     decode_overhead: str
     workers: int
+    """Threads."""
     time_limit_s: float
 
 
@@ -45,7 +46,7 @@ def answer_of(
     def ranked(
         problem: AttentionProblem, schedules: Sequence[str], overhead: str, compiles: bool, **fixed: Any
     ) -> Exploration:
-        resources_of, _ = source_of_costs(problem, device, NO_RESOURCES, "compiled", workers=asking.workers)
+        resources_of, _ = CostOptions().source(problem, device, asking.workers)
         with answers(announce_compiler), progress(f"configurations on {device_name}") as tick:
             return explore(
                 problem,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..output import Failed, Output, deliver, text_color, text_width, write_file
+from ..output import Asked, Failed, answer, text_color, text_width, write_file
 
 if TYPE_CHECKING:
     from ...tuning.engines.tune import LayerQuestion
@@ -22,26 +22,32 @@ def layer_file(question: "LayerQuestion", device: str) -> str:
     return question.engine.file(layer, engine_device(device, layer.device_name), __version__)
 
 
-def deliver_layer(
-    question: "LayerQuestion", tuning: "Tuning", to: Path, file: str, json: bool, csv: Path | None
-) -> None:
-    """Print what was answered about a layer of an engine, and write its file. Args: file: below the folder `to`."""
+def deliver_layer(question: "LayerQuestion", tuning: "Tuning", folder: Path, file: str, asked: Asked) -> None:
+    """Print what was answered about a layer of an engine, and write its file.
+
+    Args:
+        question: what was asked.
+        tuning: the answer.
+        folder: that the engine is told.
+        file: below it.
+        asked: options that say what else is printed and written.
+    """
     from triton import __version__
 
-    from ...simulator.display import render
     from ...tuning.engines.files import file_text
     from ...tuning.engines.summary import entries, summary
 
-    engine = question.engine
+    engine, path = question.engine, folder / file
     if not (best := entries(tuning)):
         raise Failed(f"{tuning.target}: no configuration is predicted: {_first_refusal(tuning)}")
-    path = to / file
-    deliver(
-        render.to_json(tuning.to_dict()) if json else summary(tuning, [str(path)], text_width(), text_color()),
-        Output(option="--csv", path=csv, make=lambda: render.to_csv(tuning.flat_rows())),
+    answer(
+        asked,
+        lambda: summary(tuning, [str(path)], text_width(), text_color()),
+        tuning.to_dict,
+        csv=tuning.flat_rows,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    hint = f"{engine.package} reads it with {engine.variable}={to}" if engine.variable else ""
+    hint = f"{engine.package} reads it with {engine.variable}={folder}" if engine.variable else ""
     write_file(path, file_text(engine, best, __version__), hint)
     if not tuning.complete:
         raise typer.Exit(1)

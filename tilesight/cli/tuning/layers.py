@@ -1,14 +1,14 @@
 """Options of `tilesight tune` for the tuning files of inference engines: which layer, and for which batches."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from ...simulator.names import unknown
 from ..given import Given
-from ..groups import Group
+from ..groups import Group, option
 from ..output import BadInput
-from ..parse import each_once, number, option, read_option
+from ..parse import each_once, number, read_option
 
 if TYPE_CHECKING:
     from ...kernels.configurations.space import Space
@@ -19,31 +19,21 @@ FORMATS = ("vllm-moe", "sglang-moe", "vllm-w8a8")
 NAMED = ("--layer", "--batch-sizes", "--skew", "--seed", "--rerank")
 
 
-@dataclass(frozen=True, kw_only=True)
 class LayerOptions(Group):
     """The layer of a model that a tuning file is for."""
 
-    layer: Annotated[
-        str | None,
-        option(
-            "--layer",
-            f"Of {', '.join(FORMATS)}: as in the files' names, e.g. `E=8, N=7168, hidden=4096, topk=2`, or `N=, K=`; "
-            "may have dtype=fp8_w8a8, block_shape=[128,128], device_name=.",
-            "NAME=VALUE,...",
-        ),
-    ] = None
-    batch_sizes: Annotated[
-        str | None,
-        option("--batch-sizes", "Tokens, by commas.  [default: the 18 of the engines' tuners, 1 to 4096]", "LIST"),
-    ] = None
-    skew: Annotated[
-        float, option("--skew", "Chance of the i-th expert ~ i^-skew; 0: all get as many tokens.", "NUMBER", number)
-    ] = 0.0
-    seed: Annotated[int, option("--seed", "Of --skew.")] = 0
-    rerank: Annotated[
-        Path | None,
-        option("--rerank", "Rank the entries of this tuning file alone, at its batch sizes.", "FILE.json"),
-    ] = None
+    layer: str | None = option(
+        None,
+        f"Of {', '.join(FORMATS)}: as in the files' names, e.g. `E=8, N=7168, hidden=4096, topk=2`, or `N=, K=`; "
+        "may have dtype=fp8_w8a8, block_shape=[128,128], device_name=.",
+        "NAME=VALUE,...",
+    )
+    batch_sizes: str | None = option(
+        None, "Tokens, by commas.  [default: the 18 of the engines' tuners, 1 to 4096]", "LIST"
+    )
+    skew: float = option(0.0, "Chance of the i-th expert ~ i^-skew; 0: all get as many tokens.", "NUMBER", number)
+    seed: int = option(0, "Of --skew.")
+    rerank: Path | None = option(None, "Rank the entries of this tuning file alone, at its batch sizes.", "FILE.json")
 
     def refuse(self, given: Given, format: str | None) -> None:
         """Refuse them beside another format. Args: given: options as typed. Raises: BadInput: one is."""
