@@ -28,14 +28,7 @@ from .user_function import Unusable, lacks_grid, located, raised_by, shown_argum
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """Record the launches of a function, called once for each set of arguments.
-
-    Args:
-        job: as `_answer`; asked_ns: when that was [ns].
-
-    Returns:
-        As `_answer`; witnesses: files that the answer is made of, None: nobody knows.
-    """
+    """As `_answer`; `witnesses`: files that it is made of, None: nobody knows. Args: job: with `asked_ns`, now [ns]."""
     opened = Opened(job["asked_ns"], ())
     for seed in (random.seed, np.random.seed, torch.manual_seed):  # what is drawn is the same each time
         seed(0)
@@ -44,7 +37,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
-    """The same.
+    """Record the launches of a function, called once for each set of arguments.
 
     Args:
         job: file, function, arguments (of each call, by name), device, settings (what-ifs of it, `key=value`),

@@ -26,7 +26,6 @@ from numba import njit, types
 from numba.core import compiler, event
 from numba.core.caching import IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
 
 from ..jobs.working_clock import COMPILING
 
@@ -108,8 +107,7 @@ class _PartLibrary(JITCodeLibrary):
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """What numba would hand to Python, which gets the function itself (`compiled`). Args: name: in LLVM."""
-        self._ensure_finalized()
+        """Nothing for Python to call, which has the function itself (`compiled`). Args: name: in LLVM."""
         return 0
 
     @property
@@ -120,29 +118,12 @@ class _PartLibrary(JITCodeLibrary):
         """Parts have no objects of Python to look up. Args: name: in LLVM; environment: of the function."""
 
 
-@register_pass(mutates_CFG=False, analysis_only=True)
-class _TakePartLibrary(AnalysisPass):
-    _name = "take_part_library"
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def run_pass(self, state: Any) -> bool:
-        """Have what follows write its code into such a library. Args: state: of the compiler."""
-        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        return False
-
-
 class _PartCompiler(compiler.CompilerBase):
     """Compiles parts: as numba does, into such a library."""
 
-    def define_pipelines(self) -> list[PassManager]:
-        builder, manager = compiler.DefaultPassBuilder, PassManager("part")
-        manager.add_pass(_TakePartLibrary, "take the library of a part")
-        for passes in ("untyped", "typed", "nopython_lowering"):
-            manager.passes.extend(getattr(builder, f"define_{passes}_pipeline")(self.state).passes)
-        manager.finalize()
-        return [manager]
+    def define_pipelines(self) -> list[Any]:
+        self.state.library = _PartLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        return [compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)]
 
 
 def is_kept(dispatcher: Any) -> bool:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -38,6 +39,7 @@ LISTED = {
 """Command -> the list that it is in, and what it does; each has a file in `commands`, loaded when it is asked for."""
 
 
+@cache
 def _load(name: str) -> Any:
     """A command, as typer makes it of its function."""
     from .given import Command
@@ -143,12 +145,10 @@ def _usage(error: Any) -> str:
 
 def _commands_with(error: Any) -> list[str]:
     """Commands that have an option which the one that was asked lacks; none of any other error."""
-    root = error.ctx.find_root() if error.ctx and hasattr(error, "option_name") else None
-    return [
-        name
-        for name, command in getattr(root and root.command, "commands", {}).items()
-        if any(error.option_name in param.opts for param in command.params)
-    ]
+    if not error.ctx or not hasattr(error, "option_name"):
+        return []
+    commands = ((name, _load(name)) for name in LISTED)
+    return [name for name, command in commands if any(error.option_name in param.opts for param in command.params)]
 
 
 def _failed(code: int, text: str) -> int:

@@ -10,7 +10,8 @@ from tilesight.cli.line.files import WRITES
 from tilesight.cli.line.headings import MODEL, MORE_PROBLEM, MORE_SCHEDULE, ORDER, OUTPUT, PROBLEM, SCHEDULE
 from tilesight.cli.main import app, main
 
-COMMANDS: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
+GROUP: Any = typer.main.get_command(app)
+COMMANDS: dict[str, Any] = {name: GROUP.get_command(None, name) for name in GROUP.list_commands(None)}
 MOST_OTHERS = 16
 """Options of a command that are about none of the headings."""
 

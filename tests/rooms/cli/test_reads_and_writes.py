@@ -19,7 +19,8 @@ NO_FILE = {
     *("--mode", "--tp", "--draw", "--dropout", "--softcap", "--window", "--indices"),
 }
 """Options with a text of their own that names no file."""
-COMMANDS: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
+GROUP: Any = typer.main.get_command(app)
+COMMANDS: dict[str, Any] = {name: GROUP.get_command(None, name) for name in GROUP.list_commands(None)}
 LINES = {
     "target": "{}:run", "old": "{}:run", "new": "HEAD:{}:run", "--mask": "blocks:{}", "--problem": "mask=documents:{}",
 }  # fmt: skip

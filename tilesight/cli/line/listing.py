@@ -1,6 +1,6 @@
 """The list of commands, none of which is loaded before it is asked for: `--help` needs their names alone."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from typer.core import TyperGroup
@@ -23,27 +23,14 @@ class Commands(TyperGroup):
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
-        vars(self)["commands"] = _OnDemand(self.listed, self.load)
+        names: Any = self.commands
+        names.update(dict.fromkeys(self.listed))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command, loaded now; None of a name that nothing has. Args: ctx: of typer; cmd_name: which."""
+        return self.load(cmd_name) if cmd_name in self.listed else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """In the order in which they are listed."""
         records = [(heading, (name, summary)) for name, (heading, summary) in self.listed.items()]
         write(formatter, records, dict.fromkeys(heading for heading, _ in records))
-
-
-class _OnDemand(Mapping[str, Any]):
-    """Values by name, made when they are first asked for."""
-
-    def __init__(self, names: Iterable[str], make: Callable[[str], Any]) -> None:
-        self.made: dict[str, Any] = dict.fromkeys(names)
-        self.make = make
-
-    def __getitem__(self, name: str) -> Any:
-        self.made[name] = self.made[name] or self.make(name)
-        return self.made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.made)
-
-    def __len__(self) -> int:
-        return len(self.made)
