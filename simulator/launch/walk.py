@@ -17,6 +17,8 @@ from .lists import Lists
 from .program import ASYNCHRONOUS, Affine, Launch, Loop, Step, Tensor, Tile, TileProgram
 
 ITEMS_AT_ONCE = 1 << 18
+EXECUTIONS_AT_ONCE = 1 << 20
+"""Executions of a step, of all items, whose lists are looked up at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,26 +234,30 @@ def _listed_pieces(lists: Lists, around: tuple[Loop, ...], columns: dict[str, np
     They need not come to all lists of an item: a loop that is cut in two leaves the rest to the other half.
     """
     per = dict(lists.per)
-    moving = tuple(loop for loop in around if loop.counter in per)
+    moving = [loop for loop in around if loop.counter in per]
     again = _trips(tuple(loop for loop in around if loop.counter not in per), columns, items)
-
-    def pieces_from(place: np.ndarray, present: np.ndarray, loops: tuple[Loop, ...]) -> np.ndarray:
-        trips, step = np.ones(items, dtype=np.int64), np.ones(items, dtype=np.int64)
-        if loops:
-            loop = loops[0]
-            trips = _value(loop.trips, columns, items)
-            step = per[loop.counter] * _value(loop.step, columns, items)
-            place = place + per[loop.counter] * _value(loop.first, columns, items)
-        if len(loops) < 2 and (step == 1).all():
-            return lists.counts(np.where(present, place, 0), np.where(present, place + np.maximum(trips, 0), 0))
-        total = np.zeros(items, dtype=np.int64)
-        for trip in range(int(trips.max(initial=0))):
-            check_wanted()  # nests of thousands of trips take minutes
-            total += pieces_from(place + step * trip, present & (trip < trips), loops[1:])
-        return total
-
-    total: np.ndarray = again * pieces_from(_value(lists.at, columns, items), again > 0, moving)
-    return total
+    # What an innermost loop comes to one after the other is counted together.
+    strides = [per[loop.counter] * _value(loop.step, columns, items) for loop in moving[-1:]]
+    inner = moving.pop() if strides and (strides[0] == 1).all() else None
+    total = np.zeros(items, dtype=np.int64)
+    present = np.flatnonzero(again > 0)
+    executions = np.cumsum(np.maximum(_trips(tuple(moving), columns, items)[present], 0))
+    for some in np.split(present, np.flatnonzero(np.diff(executions // EXECUTIONS_AT_ONCE)) + 1):
+        check_wanted()
+        item, place = some, _value(lists.at, columns, items)[some]
+        for loop in moving:
+            first, step, trips = (_value(value, columns, items)[item] for value in (loop.first, loop.step, loop.trips))
+            trips = np.maximum(trips, 0)
+            trip = np.arange(trips.sum()) - np.repeat(np.cumsum(trips) - trips, trips)
+            item, place = np.repeat(item, trips), np.repeat(place + per[loop.counter] * first, trips)
+            place += per[loop.counter] * np.repeat(step, trips) * trip
+        count = np.ones_like(place)
+        if inner:
+            place = place + per[inner.counter] * _value(inner.first, columns, items)[item]
+            count = np.maximum(_value(inner.trips, columns, items)[item], 0)
+        np.add.at(total, item, lists.counts(place, place + count))
+    pieces: np.ndarray = again * total
+    return pieces
 
 
 def _extents(

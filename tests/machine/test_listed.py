@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from machine.toys import COLS, GPU, TILE_BYTES, TILE_ROWS, launch, run, tensor, tile
 from tilesight.simulator.engine.lower import lower_tensors
 from tilesight.simulator.engine.touched import touched_bytes
@@ -84,6 +85,27 @@ def test_a_loop_that_is_cut_goes_through_each_list_once_in_every_round() -> None
     body = (Loop(counter="o", trips=2, body=halves),)
     made = launch(body, (tensor("X", TILES),), [(0, 0, 6)], ("slab", "at", "until"))
     assert tally(made.program).load_bytes == {"X": 9 * TILE_BYTES}
+
+
+def test_lists_of_long_nests_are_counted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2,000 rounds of up to 40 lists of an item: as many pieces as each of its lists has, in one sum."""
+    rounds, most = 2000, 40
+    counts = (np.arange(rounds * most) * 7919) % 3
+    spans = np.stack([np.cumsum(counts) - counts, counts], axis=1)
+    lists = Lists(
+        spans=spans, pieces=np.zeros((counts.sum(), 2), dtype=np.int64), at="at", until="until",
+        per=(("o", most), ("i", 2)),
+    )  # fmt: skip
+    step = Step(name="load", loads=(replace(tile("X"), lists=lists),))
+    nest = (Loop(counter="o", trips=rounds, body=(Loop(counter="i", trips="trips", first=1, body=(step,)),)),)
+    items = [(0, 0, len(spans), trips) for trips in (19, 0, 3)]
+    made = launch(nest, (tensor("X", TILES),), items, ("slab", "at", "until", "trips"))
+    counted, asked = Lists.counts, []
+    monkeypatch.setattr(Lists, "counts", lambda *given: asked.append(1) or counted(*given))
+    per_round = counts.reshape(rounds, most)[:, 2:]
+    expected = sum(int(per_round[:, : 2 * trips : 2].sum()) for _, _, _, trips in items)
+    assert tally(made.program).load_bytes == {"X": expected * TILE_BYTES}
+    assert len(asked) == 1
 
 
 def test_what_is_listed_twice_is_read_once() -> None:

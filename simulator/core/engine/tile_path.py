@@ -135,7 +135,7 @@ def _access_at(
             read_cost += rates.hbm_part_line_cost
         elif beside < 2 * LINE_BYTES:
             read_cost += rates.hbm_single_line_cost
-        if one_of_several:
+        if one_of_several or (rows > 1 and beside < SECTOR_BYTES):
             # Nobody else reads or writes beside it while it is in L2.
             grown = (row_bytes + rates.hbm_fetch_bytes - 1) // rates.hbm_fetch_bytes * rates.hbm_fetch_bytes / row_bytes
             cost = max(cost, rates.hbm_lone_write_bytes / width)

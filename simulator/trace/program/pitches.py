@@ -17,7 +17,9 @@ from ...limits import SECTOR_BYTES
 from ..touch.footprints import Rectangle
 
 LEAST_PITCH = 512
-"""Shorter rows would make granules of which there are too many [B]."""
+"""Shorter rows would make granules of which there are too many [B], unless all that touches them is tall."""
+TALL_ROWS = 16
+"""Rows from which on a rectangle is tall: its granules are as many rows high."""
 MOST_ROWS = 32
 """Rows that are tiles of their own."""
 
@@ -60,8 +62,9 @@ def rows_of(size_bytes: int, pieces: Sequence[Piece]) -> Rows:
     lengths = {piece.rectangle.width for piece in pieces if piece.rectangle.rows == 1}
     if not pitches and len(lengths) == 1:
         candidates.append(lengths.pop())
+    least = SECTOR_BYTES if all(piece.rectangle.rows >= TALL_ROWS for piece in pieces) else LEAST_PITCH
     for pitch in candidates:
-        if pitch >= min(LEAST_PITCH, size_bytes):
+        if pitch >= min(least, size_bytes):
             for origin in (-_first(pieces) % pitch, 0):
                 rows = Rows(pitch, origin)
                 if all(_fits(piece, rows) for piece in pieces):

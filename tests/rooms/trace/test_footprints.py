@@ -120,6 +120,9 @@ def piece(rectangle: Rectangle, *base: int, stride: int = 0, trips: int = 1) -> 
         ([piece(Rectangle(0, 64, 4096, 128), 0, 128, 64 * 4096)], 4096),
         ([piece(Rectangle(0, 1, 0, 2000), 0, 2000, 4000)], 2000),
         ([piece(Rectangle(0, 64, 4096, 128), 0, stride=128, trips=32)], 4096),
+        # Columns of a narrow matrix, as of scales of rows; but not where a run of it is touched as well.
+        ([piece(Rectangle(0, 64, 128, 4), 0, 64 * 128, stride=4, trips=32)], 128),
+        ([piece(Rectangle(0, 64, 128, 4), 0, 64 * 128), piece(Rectangle(0, 1, 0, 96), 16)], 1 << 20),
         # What runs over the end of a row of tiles takes all for one row.
         ([piece(Rectangle(0, 4, 1024, 128), 0), piece(Rectangle(0, 1, 0, 640), 512)], 1 << 20),
     ],
