@@ -124,8 +124,8 @@ def _run(session: Session, path: Path, name: str) -> None:
     if not callable(function) or make is None or name == INPUTS or not _takes_something(function):
         if callable(function) and (needed := needs_arguments(function)):
             raise Unusable(
-                f"{path.name}: {name} needs arguments ({needed}): write a function {INPUTS}(), or {name}_{INPUTS}(), in "
-                "the same file that returns them, as a tuple or a dict"
+                f"{path.name}: {name} needs arguments ({needed}): write a function {INPUTS}(), or "
+                f"{name}_{INPUTS}(), in the same file that returns them, as a tuple or a dict"
             )
         session.run(user_function(path, name))
         return
@@ -138,7 +138,7 @@ def _run(session: Session, path: Path, name: str) -> None:
 
 
 def _maker(module: Any, name: str) -> str:
-    """Name of what makes a step's inputs: for `vit_loss` the first that is there: vit_loss_inputs, vit_inputs, inputs."""
+    """What makes a step's inputs: for `vit_loss` the first that is there of vit_loss_inputs, vit_inputs, inputs."""
     words = name.split("_")
     names = ["_".join((*words[:count], INPUTS)) for count in range(len(words), 0, -1)]
     return next((maker for maker in names if callable(getattr(module, maker, None))), INPUTS)
