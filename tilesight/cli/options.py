@@ -9,7 +9,7 @@ from pathlib import Path
 from ..simulator.device.device import Device, catalogue, device_name, load_device
 from ..simulator.device.what_if import override
 from ..simulator.schedules.registry import DEFAULT_SCHEDULE, find_schedule
-from .groups import Group, option, word
+from .groups import Group, option, typed_as, word
 from .output import BadInput, bad_input
 
 
@@ -155,4 +155,4 @@ def one_device(devices: Sequence[str] | dict[str, Device], **files: object) -> N
     for name, file in files.items():
         if file is not None and len(devices) > 1:
             given = ", ".join(devices)
-            raise BadInput(f"--{name} {str(file)!r}: shows one device, not {given}; run once for each --device")
+            raise BadInput(f"{typed_as(name)} {str(file)!r}: shows one device, not {given}; run once for each --device")

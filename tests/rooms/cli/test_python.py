@@ -284,7 +284,7 @@ def test_the_command_prints_the_same_lines(capsys: pytest.CaptureFixture[str], t
         (("0",), "--triton-configs = 0: must be an integer of 1 or more"),
         (("3", "--json"), "--json: changes nothing with --triton-configs, which prints no table; leave it out"),
         (("3", "--top", "4"), "--top 4: changes nothing with --triton-configs, which prints no table; leave it out"),
-        (("3", "--device", "h200", "--device", "h100"), "shows one device, not h200, h100-sxm; run once for each"),
+        (("3", "--device", "h200,h100"), "--triton-configs '3': shows one device, not h200, h100-sxm; run once for"),
     ],
 )
 def test_pasted_lines_refuse_what_changes_nothing(
