@@ -4,12 +4,13 @@ A change is simulated as the launch was: costs on an SM, then cycles and bytes i
 (empty ones for a launch that follows others, against itself on empty ones).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
 from ..device.device import Device
 from ..engine.clock import clocks_of
+from ..engine.continued import Marks
 from ..launch.program import Launch
 from ..launch.walk import Tally, tally
 from ..prediction.bottleneck import LAUNCH, TAIL, WAIT
@@ -22,6 +23,9 @@ from ..sm.what_if.changed_costs import CodeOfLaunch, LaunchChange
 from ..sm.what_if.warp_time import WarpTime, warp_time
 from ..trace.program.launch import Traced
 from .accesses import Access, accesses_of
+
+TOLERANCE = 0.005
+"""Of the time that a change takes: gains are told to a hundredth."""
 
 
 def as_it_is(launch: Launch) -> Launch:
@@ -57,7 +61,8 @@ class Case:
     Args:
         launch, prediction: of it on the device; traced: what its code does; spilled_bytes: of a thread [B];
         known: what came of the code of each class of its CTAs, where that is known already;
-        l2: what caches hold before; alone: whether its prediction is that of the launch by itself on such caches.
+        l2: what caches hold before; alone: whether its prediction is that of the launch by itself on such caches;
+        marks: by which it can be simulated again on empty caches; None: there are none.
     """
 
     launch: Launch
@@ -68,6 +73,7 @@ class Case:
     known: tuple[CompiledCost, ...] = ()
     l2: str = "cold"
     alone: bool = True
+    marks: Marks | None = None
 
     @property
     def ctas(self) -> int:
@@ -163,5 +169,6 @@ class Case:
             tally=exact,
             clocks=clocks_of(launch, costs, exact.executions, device),
         )
-        outcome = simulate_costed([costed], device, l2=self.l2, overhead="graph")
+        marks = replace(self.marks, tolerance=TOLERANCE) if self.marks else None
+        outcome = simulate_costed([costed], device, l2=self.l2, overhead="graph", marks=marks)
         return outcome.launches[0].traffic.time_s
