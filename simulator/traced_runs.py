@@ -119,12 +119,7 @@ class TracedSimulation:
         }
 
     def _simulated(
-        self,
-        costed: Mapping[int, CostedLaunch],
-        l2: str,
-        record: bool,
-        before: Before = (),
-        marks: Marks | None = None,
+        self, costed: Mapping[int, CostedLaunch], l2: str, record: bool, before: Before = (), marks: Marks | None = None
     ) -> SimulatedLaunches | None:
         """Launches that follow each other on L2. Args: l2, before, marks: as of `simulate_costed`."""
         numbers = list(costed)

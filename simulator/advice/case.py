@@ -4,7 +4,7 @@ A change is simulated as the launch was: costs on an SM, then cycles and bytes i
 (empty ones for a launch that follows others, against itself on empty ones).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -23,9 +23,6 @@ from ..sm.what_if.changed_costs import CodeOfLaunch, LaunchChange
 from ..sm.what_if.warp_time import WarpTime, warp_time
 from ..trace.program.launch import Traced
 from .accesses import Access, accesses_of
-
-TOLERANCE = 0.005
-"""Of the time that a change takes: gains are told to a hundredth."""
 
 
 def as_it_is(launch: Launch) -> Launch:
@@ -169,6 +166,5 @@ class Case:
             tally=exact,
             clocks=clocks_of(launch, costs, exact.executions, device),
         )
-        marks = replace(self.marks, tolerance=TOLERANCE) if self.marks else None
-        outcome = simulate_costed([costed], device, l2=self.l2, overhead="graph", marks=marks)
+        outcome = simulate_costed([costed], device, l2=self.l2, overhead="graph", marks=self.marks)
         return outcome.launches[0].traffic.time_s

@@ -1,8 +1,9 @@
 """A launch that is simulated again, on other caches or at other costs: stepped through until it goes on as before.
 
-The first simulation leaves *marks*: its counters and cycles at every so many steps. The second is held against them.
-Once nothing that others left in L2 is there, and both halves of its newest steps say alike how much longer they take
-than they took, the rest of it takes as much longer than the rest of the first.
+The first simulation leaves *marks*: its counters and cycles at every so many steps. The second is held against them,
+once nothing that others left in L2 is there. At the same costs it is the same launch from there on, later by what the
+others' data have cost: when it has been as late for a while, so it will be at the end. At other costs the rest takes as
+many times as long as the steps before have taken, once both halves of these say alike how many times.
 """
 
 from dataclasses import dataclass
@@ -14,8 +15,11 @@ from ..core.engine.lru import LEFT_BYTES
 from ..launch.program import TileProgram
 from .launch_state import LaunchState
 
-LEAST_MARKS = 8
+LEAST_MARKS = 16
 """Marks that are compared, at least."""
+LATER, LONGER = 0.0005, 0.005
+"""Of its time, and of what HBM moves: by how much it may swing about how late it is, and by how much halves may differ.
+Gains of other costs are told to a hundredth."""
 CYCLES = COUNTERS
 
 
@@ -24,28 +28,20 @@ class Marks:
     """What a launch had done after so many steps, every one of which was stepped through.
 
     Args:
-        program, slots: of it; at: steps -> snapshot; total: snapshot at its end; idle_cycles: as of `engine.LaunchRun`;
-        tolerance: of its time, and of what HBM moves: by how much another may be off, by how much its halves differ.
+        program, slots, costs: of it, as in `LaunchState`; at: steps -> snapshot; total: snapshot at its end;
+        idle_cycles: as of `engine.LaunchRun`.
     """
 
     program: TileProgram
     slots: int
+    costs: np.ndarray
     at: dict[int, np.ndarray]
     total: np.ndarray
     idle_cycles: float
-    tolerance: float = 0.0005
-
-    def are_of(self, run: LaunchState) -> bool:
-        """Whether a launch takes the same steps, in as many CTAs at a time."""
-        return self.program is run.launch.program and self.slots == run.slot_count
 
 
 class GoesOn(Exception):
-    """A launch goes on as another has done. Args: total: snapshot at its end."""
-
-    def __init__(self, total: np.ndarray) -> None:
-        super().__init__()
-        self.total = total
+    """A launch goes on as another has done; its argument: the snapshot at its end."""
 
 
 class Comparison:
@@ -53,6 +49,7 @@ class Comparison:
 
     def __init__(self, run: LaunchState, marks: Marks) -> None:
         self.run, self.marks = run, marks
+        self.alike = np.array_equal(marks.costs, run.lowered.costs)
         self.pairs: list[np.ndarray] = []
 
     def compare(self, steps: int) -> None:
@@ -61,20 +58,20 @@ class Comparison:
             self.pairs = []
             return
         self.pairs.append(np.stack((self.run.snapshot(), self.marks.at[steps])))
-        newest = self.pairs[len(self.pairs) // 2 :]
+        newest = np.array(self.pairs[len(self.pairs) // 2 :])
         if len(newest) < LEAST_MARKS:
             return
-        first, middle, last = newest[0], newest[len(newest) // 2], newest[-1]
-        rest = self.marks.total - last[1]
-        older, newer, both = (_ratios(late - early) for early, late in ((first, middle), (middle, last), (first, last)))
-        total = last[0] + rest * both
-        error = np.abs(older - newer) * rest
-        scale = self.marks.tolerance * total
-        if error[CYCLES] <= scale[CYCLES] and max(error[[HBM_READ, HBM_WRITE]]) <= scale[HBM_READ] + scale[HBM_WRITE]:
+        if self.alike:
+            later = newest[:, 0] - newest[:, 1]
+            total, error, tolerance = self.marks.total + later.mean(axis=0), np.ptp(later, axis=0) / 2, LATER
+        else:
+            first, middle, last = newest[0], newest[len(newest) // 2], newest[-1]
+            rest = self.marks.total - last[1]
+            older, newer, both = (
+                rest * np.where(there > 0.0, here, 1.0) / np.where(there > 0.0, there, 1.0)
+                for here, there in (middle - first, last - middle, last - first)
+            )
+            total, error, tolerance = last[0] + both, np.abs(older - newer), LONGER
+        moved = total[HBM_READ] + total[HBM_WRITE]
+        if error[CYCLES] <= tolerance * total[CYCLES] and error[[HBM_READ, HBM_WRITE]].max() <= tolerance * moved:
             raise GoesOn(total)
-
-
-def _ratios(grown: np.ndarray) -> np.ndarray:
-    """By how many times as much one has grown as the other; 1 where the other has not."""
-    here, there = grown
-    return np.divide(here, there, out=np.ones_like(here), where=there > 0.0)

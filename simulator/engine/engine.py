@@ -142,7 +142,8 @@ def run_launches(
                     record=record,
                 )
                 last = number == len(launches) - 1 and not warm
-                lone = marks if marks and len(launches) == 1 and marks.are_of(state) else None
+                alike = marks and (marks.program, marks.slots) == (launches[number].program, state.slot_count)
+                lone = marks if alike and len(launches) == 1 else None
                 seen = _finish(state, steady_state and not record, refresh=not last, known=lone)
                 runs[number] = seen if number == 0 and l2 == "cold" and not before else replace(seen, marks=None)
             begin = state.end if state else begin
@@ -215,9 +216,9 @@ def _finish(run: LaunchState, steady_state: bool, refresh: bool, known: Marks | 
         total, idle_cycles = run.snapshot() + skipped, run.idle_cycles
     except GoesOn as found:
         assert known is not None
-        total, idle_cycles = found.total, known.idle_cycles
+        total, idle_cycles = found.args[0], known.idle_cycles
     whole = not (known or skipped[STEPS])
-    program, slots = run.launch.program, run.slot_count
+    program, slots, costs = run.launch.program, run.slot_count, run.lowered.costs
     return LaunchRun(
         cycles=float(total[-1]),
         idle_cycles=idle_cycles,
@@ -229,7 +230,9 @@ def _finish(run: LaunchState, steady_state: bool, refresh: bool, known: Marks | 
         simulated_fraction=float(1.0 - skipped[STEPS] / max(1.0, total[STEPS])),
         timeline=run.record,
         samples=samples,
-        marks=Marks(program=program, slots=slots, at=at, total=total, idle_cycles=idle_cycles) if whole else None,
+        marks=Marks(program=program, slots=slots, costs=costs, at=at, total=total, idle_cycles=idle_cycles)
+        if whole
+        else None,
     )
 
 

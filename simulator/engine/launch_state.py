@@ -126,11 +126,13 @@ class LaunchState:
             )
 
     def skip_to(self, item: int) -> None:
-        """Go on with a later item: those in between are not stepped through."""
+        """Go on with a later item: those in between are not stepped through, and nothing is marked any more."""
+        self.mark = lambda steps: None
         self.next_cta[event_loop.NEXT_CTA] = item
 
     def skip_trips(self, loop: int, slots: np.ndarray, trips: int) -> None:
         """CTAs go on so many trips later in a loop that they are in. Args: trips: a multiple of `walk.RING`."""
+        self.mark = lambda steps: None
         self.ctas.trips[slots, loop, walk.TRIP] += trips
         nest = self.program.loops[loop]
         self.ctas.environment[slots, nest["counter"]] += trips * self._values(slots, int(nest["stride"]))

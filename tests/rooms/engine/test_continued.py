@@ -37,6 +37,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         compare(self, steps)
 
     monkeypatch.setattr(Comparison, "compare", counted)
+    monkeypatch.setattr("tilesight.simulator.engine.continued.LEAST_MARKS", 4)
     return compared
 
 
