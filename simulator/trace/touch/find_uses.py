@@ -13,8 +13,8 @@ import numpy as np
 from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
 from ..cta.bases import Bases, probe_masks
-from ..cta.cta_run import Iteration
 from ..paths import OUTSIDE
+from ..positions import Iteration
 from .cta_class import CtaClass
 from .footprints import Runs, layers_of, moved, part_fraction_of, runs_of, whole_sectors
 from .grouped_accesses import group_accesses
