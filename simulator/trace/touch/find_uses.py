@@ -337,8 +337,8 @@ def _signature(accesses: Sequence[IterationAccess], move: int) -> bytes:
     touched = [part for access in accesses for part in access.touched]
     sizes = [number for part in touched for number in (part.size, len(part.addresses))]
     sectors = [access.sectors * SECTOR_BYTES for access in accesses if access.sectors is not None]
-    parts = np.concatenate([*(part.addresses for part in touched), *sectors])
-    return np.array(sizes).tobytes() + (parts - move).tobytes()
+    parts: Array = np.concatenate([np.array(sizes) + move, *(part.addresses for part in touched), *sectors]) - move
+    return parts.tobytes()
 
 
 def _layers_of(accesses: Sequence[IterationAccess], in_part: bool) -> list[Runs]:
