@@ -214,9 +214,9 @@ def _finish(run: LaunchState, steady_state: bool, refresh: bool, known: Marks | 
         else:
             run.step_to(run.launch.program.item_count)
         total, idle_cycles = run.snapshot() + skipped, run.idle_cycles
-    except GoesOn as found:
+    except GoesOn as known_end:
         assert known is not None
-        total, idle_cycles = found.args[0], known.idle_cycles
+        total, idle_cycles = known_end.args[0], known.idle_cycles
     whole = not (known or skipped[STEPS])
     program, slots, costs = run.launch.program, run.slot_count, run.lowered.costs
     return LaunchRun(
