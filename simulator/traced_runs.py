@@ -13,6 +13,7 @@ from .launch.program import Launch
 from .prediction.activity import activity_of
 from .prediction.ceiling import Ceiling, ceiling_of
 from .prediction.kernel_row import KernelRow
+from .prediction.notes import few_lines_notes
 from .prediction.prediction import LaunchPrediction
 from .prediction.timeline import Timeline, joined, programs_of, timeline_of
 from .prediction.timing import at_do_bench_clock
@@ -82,6 +83,7 @@ class TracedSimulation:
                     launch=launches[place],
                     broken=broken,
                     classes=costed[numbers[place]].classes,
+                    notes=few_lines_notes(launches[place], prediction, self._device),
                 )
             if do_bench:
                 runs |= self._as_do_bench({number: costed[number] for number in costed if number in runs}, runs)
@@ -106,7 +108,7 @@ class TracedSimulation:
         timed = at_do_bench_clock(list(ran.values()), activities, self._device)
         seen = {numbers[place]: prediction for place, prediction in zip(ran, timed, strict=True)}
         return {
-            number: replace(runs[number], notes=(f"no time as do_bench shows it: {lost[number]}",))
+            number: replace(runs[number], notes=(*runs[number].notes, f"no time as do_bench shows it: {lost[number]}"))
             if number in lost
             else replace(runs[number], do_bench=seen.get(number))
             for number in costed
