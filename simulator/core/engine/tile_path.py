@@ -131,21 +131,25 @@ def _access_at(
         # CTAs beside each other come at the same time.
         beside = max(width, tile.beside)
         cost += rates.hbm_piece_write_bytes / beside
-        # Rows at an odd pitch begin and end within lines, a line's worth of them in the mean.
-        odd = rows > 1 and tensor.row_bytes % LINE_BYTES > 0
-        in_part = min(1.0, LINE_BYTES / beside) if odd or beside < LINE_BYTES else 0.0
+        # Of rows that begin and end within lines, HBM moves parts of lines: at an odd pitch a line's worth in the mean.
+        in_part = 1.0 if beside < LINE_BYTES else 0.0
+        if rows > 1 and tensor.row_bytes % LINE_BYTES > 0:
+            in_part = min(1.0, LINE_BYTES / beside)
+        elif in_part == 0.0 and tensor.rows == 1:
+            in_part = min(1.0, (-col % LINE_BYTES + (col + width) % LINE_BYTES) / width)
         read_cost += in_part * rates.hbm_part_line_cost
+        if tile.part > 0 and tile.adds == 0:
+            cost += in_part * rates.hbm_part_line_cost
         if in_part == 0.0 and beside < 2 * LINE_BYTES:
             read_cost += rates.hbm_single_line_cost
-        if odd and tensor.row_bytes % SECTOR_BYTES:
-            cost += in_part * rates.hbm_part_line_cost
         if one_of_several or (rows > 1 and beside < rates.hbm_fetch_bytes):
             # Nobody else reads or writes beside it while it is in L2.
             grown = (row_bytes + rates.hbm_fetch_bytes - 1) // rates.hbm_fetch_bytes * rates.hbm_fetch_bytes / row_bytes
         if one_of_several:
             cost = max(cost, rates.hbm_lone_write_bytes / width)
     # L2 serves each row of a tile in a turn of its own, however little it is, in as many granules as it may lie.
-    turn = row_bytes * (1.0 + tile.part) if store and tile.adds == 0 else float(row_bytes)
+    # Sectors that are stored to in part are read first, and those that warps share are stored to by each.
+    turn = row_bytes * (1.0 + (rates.part_turn_share * tile.part if store and tile.adds == 0 else 0.0))
     if not whole:
         turn = max(turn, rates.turn_bytes)
     part = 1.0 if width < SECTOR_BYTES else tile.part
