@@ -131,11 +131,9 @@ def _access_at(
         # CTAs beside each other come at the same time.
         beside = max(width, tile.beside)
         cost += rates.hbm_piece_write_bytes / beside
-        # Of rows that begin and end within lines, HBM moves parts of lines: at an odd pitch a line's worth in the mean.
+        # Of rows that begin and end within lines HBM moves parts of lines. Places in a flat tensor say which these are.
         in_part = 1.0 if beside < LINE_BYTES else 0.0
-        if rows > 1 and tensor.row_bytes % LINE_BYTES > 0:
-            in_part = min(1.0, LINE_BYTES / beside)
-        elif in_part == 0.0 and tensor.rows == 1:
+        if in_part == 0.0 and tensor.rows == 1:
             in_part = min(1.0, (-col % LINE_BYTES + (col + width) % LINE_BYTES) / width)
         read_cost += in_part * rates.hbm_part_line_cost
         if tile.part > 0 and tile.adds == 0:
