@@ -96,11 +96,11 @@ def by_warp(access: CtaAccess, in_passes: bool, compared: bool) -> tuple[Touched
 def stored_by_warp(access: CtaAccess) -> int:
     """Sectors that warps store to, each warp its own; one that it stores to in part counts twice."""
     warps = np.broadcast_to(np.arange(len(access.active))[:, None], access.active.shape)[access.active]
-    words, each = access.addresses[access.active] // access.size_bytes, max(1, SECTOR_BYTES // access.size_bytes)
-    span = int(words.max()) + each  # a warp's words are apart from the next one's
-    stored = np.unique(warps * (span - span % each) + words)
-    _, counts = np.unique(stored // each, return_counts=True)
-    return len(counts) + int((counts < each).sum())
+    words, full = access.addresses[access.active] // access.size_bytes, max(1, SECTOR_BYTES // access.size_bytes)
+    span = int(words.max()) + full  # a warp's words are apart from the next one's
+    stored = np.unique(warps * (span - span % full) + words)
+    _, counts = np.unique(stored // full, return_counts=True)
+    return len(counts) + int((counts < full).sum())
 
 
 def passes_of(addresses: Array) -> list[Array]:
