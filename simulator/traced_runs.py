@@ -14,7 +14,7 @@ from .launch.program import Launch
 from .prediction.activity import activity_of
 from .prediction.ceiling import Ceiling, ceiling_of
 from .prediction.kernel_row import KernelRow
-from .prediction.notes import not_modelled_notes
+from .prediction.notes import few_lines_notes, not_modelled_notes
 from .prediction.prediction import LaunchPrediction
 from .prediction.timeline import Timeline, joined, programs_of, timeline_of
 from .prediction.timing import at_do_bench_clock
@@ -87,7 +87,10 @@ class TracedSimulation:
                     launch=launches[place],
                     broken=broken,
                     classes=costed[numbers[place]].classes,
-                    notes=not_modelled_notes(launches[place], prediction, self._device),
+                    notes=(
+                        *not_modelled_notes(launches[place], prediction, self._device),
+                        *few_lines_notes(launches[place], prediction, self._device),
+                    ),
                     marks=engine_run.marks,
                 )
             if do_bench:

@@ -154,6 +154,9 @@ class SmNumbers:
     l2_turn_bytes: int = number(
         0, 1024, whole=True, part=HBM, doc="that L2 moves in the time that it takes for any piece"
     )
+    l2_part_turn_fraction: float = number(
+        0, 2, part=HBM, doc="of a sector's time at L2, for each access beyond one that stores to parts of sectors make"
+    )
     l2_request_fraction: float = number(
         0, 1, part=HBM, doc="of a load's time at L2, that its request takes where stores go"
     )

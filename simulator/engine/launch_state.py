@@ -201,6 +201,7 @@ def _rates(
         l2_request_share=device.sm.l2_request_fraction,
         l2_write_cycles_per_byte=clock_hz / device.l2_write_bytes_per_s * device.l2_partitions,
         turn_bytes=device.sm.l2_turn_bytes,
+        part_turn_share=device.sm.l2_part_turn_fraction,
         given_back_cycles_per_byte=clock_hz
         / (device.l2_given_back_bytes_per_s or device.l2_bytes_per_s)
         * device.l2_partitions,

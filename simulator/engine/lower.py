@@ -297,7 +297,9 @@ def _lower_tiles(
             lists, terms_of_lists = (variables[tile.lists.at], base), tile.lists.per
             base += len(tile.lists.spans) + len(tile.lists.pieces)
         beside = _bytes_beside(launch.program, tile, extent[1])
-        rows.append((index[tile.tensor], variables[tile.slab], *extent, *flags, tile.part_fraction, *lists, beside))
+        alone = beside < LINE_BYTES and all(name in launch.program.variables for name, _ in tile.col)
+        places = (*lists, beside, alone)
+        rows.append((index[tile.tensor], variables[tile.slab], *extent, *flags, tile.part_fraction, *places))
         for axis, terms, factor in ((ROW, tile.row, 1), (COL, tile.col, element_bytes), (LIST, terms_of_lists, 1)):
             for term, (name, coefficient) in enumerate(terms):
                 origin[axis, term] = variables[name], coefficient * factor

@@ -14,7 +14,7 @@ from ..launch.walk import Tally, matmuls_of, steps
 from ..problems.problem import Problem
 from ..schedules.registry import all_schedules
 from ..traffic import Traffic
-from .bottleneck import TAIL
+from .bottleneck import TAIL, WAIT
 from .prediction import LaunchPrediction
 
 NEAR, BEYOND = "near", "beyond"
@@ -80,6 +80,19 @@ def l2_fit_of(launch: Launch, exact: Tally, in_flight_bytes: int, hbm_read_bytes
     if fraction < NEAR_FRACTION or hbm_read_bytes < LEAST_EXCESS * must_bytes:
         return ""
     return BEYOND if fraction > 1.0 else NEAR
+
+
+def few_lines_notes(launch: Launch, prediction: LaunchPrediction, device: Device) -> tuple[str, ...]:
+    """Sums whose time depends on where the tensor begins in memory; one line, or none where they do not limit."""
+    program, block, stretch = launch.program, device.l2_slice_block_bytes, device.l2_slice_stretch_bytes
+    sums = {tile.tensor for step, _ in steps(program.body) for tile in step.stores if tile.path == "atomic"}
+    few = sorted(name for name in sums if block < program.tensor(name).size_bytes <= stretch)
+    if not few or prediction.bottleneck != WAIT:
+        return ()
+    return (
+        f"atomics add to {', '.join(few)}: which slices of L2 hold so few lines depends on where they begin,"
+        " which is not known; the time may be 1.5 times as long, or as short",
+    )
 
 
 def tile_notes(launches: Sequence[Launch], device: Device, problem: Problem) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from typing import Any
 
 import probes
 import probes_arithmetic
+import probes_memory
 import torch
 import triton
 from probes_kept import PROBES, Launching
@@ -32,7 +33,7 @@ COLD_CALLS, WARM_CALLS = 9, 20
 HEAD_START_CYCLES = 3_000_000
 """What the GPU waits so that the host is ahead of it: about 1.5 ms."""
 COMPILERS = 12
-KINDS = (probes, probes_arithmetic)
+KINDS = (probes, probes_arithmetic, probes_memory)
 """Modules whose probes count."""
 
 Variant = tuple[str, dict[str, Any]]

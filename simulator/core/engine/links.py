@@ -39,6 +39,7 @@ class Rates(NamedTuple):
         l2_read_cycles_per_byte, l2_write_cycles_per_byte: of the ports of one partition, for loads and for stores.
         l2_request_share: of a load's time at its port, that its request takes at the port for stores.
         turn_bytes: that a slice of L2 could give or take in the time that a piece takes at least [B].
+        part_turn_share: of a sector's time, that each access takes by which stores in part exceed one a sector.
         given_back_cycles_per_byte: of the read port, of what atomics give back.
         add_sector_cycles, add_part_cycles: that an addition takes a slice of L2, for each sector: a whole one, a part.
         add_again_cycles: at least, where it is to the same place as the one before.
@@ -87,6 +88,7 @@ class Rates(NamedTuple):
     l2_write_cycles_per_byte: float
     l2_request_share: float
     turn_bytes: int
+    part_turn_share: float
     given_back_cycles_per_byte: float
     add_sector_cycles: float
     add_part_cycles: float

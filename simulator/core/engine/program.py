@@ -44,10 +44,11 @@ TILE = np.dtype(
         ("integers", np.int64),  # whether it adds to integers
         ("added", np.int64),  # whether a load of the same step has done so, which waits for the sums
         ("passing", np.int64),  # whether L2 drops it before all else
-        ("part", np.float64),  # share of the sectors added to that are added to in part only
+        ("part", np.float64),  # share of sectors that are added to in part; of stores: turns of L2 beyond one a sector
         ("lists_at", np.int64),  # of a tile in pieces: variable that says where the lists of its item begin, else -1
         ("lists_base", np.int64),  # where all of its lists begin
         ("beside", np.int64),  # bytes of a row that it and those of the next items take side by side
+        ("alone", np.int64),  # whether nobody reads on along its rows, which are shorter than a line
     ]
 )
 STEP_TILES = np.dtype(

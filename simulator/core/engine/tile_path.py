@@ -35,7 +35,7 @@ from .links import (
 from .lru import Lru, is_present, touch
 from .memory import ARRIVES, ASKED, Memory, near_partition
 from .program import COEFFICIENT, COL, LIST, ROW, TERMS, VARIABLE, Program
-from .slices import TENSOR_BYTES, request
+from .slices import BEGIN_BYTES, TENSOR_BYTES, request
 from .translations import translate
 
 
@@ -131,16 +131,25 @@ def _access_at(
         # CTAs beside each other come at the same time.
         beside = max(width, tile.beside)
         cost += rates.hbm_piece_write_bytes / beside
-        if beside < LINE_BYTES:
-            read_cost += rates.hbm_part_line_cost
-        elif beside < 2 * LINE_BYTES:
+        # Of rows that begin and end within lines HBM moves parts of lines. Places in a flat tensor say which these are.
+        in_part = 1.0 if beside < LINE_BYTES else 0.0
+        if in_part == 0.0 and tensor.rows == 1:
+            in_part = min(1.0, (-col % LINE_BYTES + (col + width) % LINE_BYTES) / width)
+        read_cost += in_part * rates.hbm_part_line_cost
+        if tile.part > 0 and tile.adds == 0:
+            cost += in_part * rates.hbm_part_line_cost
+        if in_part == 0.0 and beside < 2 * LINE_BYTES:
             read_cost += rates.hbm_single_line_cost
-        if one_of_several or (rows > 1 and beside < SECTOR_BYTES):
+        if one_of_several or (rows > 1 and (tile.alone == 1 or beside < SECTOR_BYTES)):
             # Nobody else reads or writes beside it while it is in L2.
             grown = (row_bytes + rates.hbm_fetch_bytes - 1) // rates.hbm_fetch_bytes * rates.hbm_fetch_bytes / row_bytes
+        if one_of_several:
             cost = max(cost, rates.hbm_lone_write_bytes / width)
     # L2 serves each row of a tile in a turn of its own, however little it is, in as many granules as it may lie.
-    turn = row_bytes if whole else max(row_bytes, rates.turn_bytes)
+    # Sectors that are stored to in part are read first, and those that warps share are stored to by each.
+    turn = row_bytes * (1.0 + (rates.part_turn_share * tile.part if store and tile.adds == 0 else 0.0))
+    if not whole:
+        turn = max(turn, rates.turn_bytes)
     part = 1.0 if width < SECTOR_BYTES else tile.part
     passing, near = tile.passing == 1, near_partition(rates, sm)
     how = reading_of(rates, read_cost, total, pieces, grown, passing)
@@ -152,14 +161,14 @@ def _access_at(
         for j in range(first_col + skipped, last_col + 1, stride):
             part_width = min((j + 1) * wide, col + width) - max(j * wide, col)
             size = stride * (_in_sectors(part_rows * part_width) if whole else part_rows * _in_sectors(part_width))
-            turns = size * turn // row_bytes
+            turns = int(size * turn / row_bytes)
             granule = slab + i * per_row + (j if stride == 1 else j // stride)
             window = 0
             if granule >= fold:
                 window = granule // fold
                 granule -= window * fold
             place = granule * high * wide + (max(i * high, row) - i * high) * wide + max(j * wide, col) - j * wide
-            place += tensor.base * TENSOR_BYTES
+            place += tensor.base * TENSOR_BYTES + BEGIN_BYTES
             granule += tensor.base
             if tensor.folded == 1 and memory.windows[granule] != window:
                 renew(memory.l2, memory.ready, memory.free, memory.counter, rates, granule, time)
@@ -210,7 +219,9 @@ def _read_granule(
     slot = scatter(granule) & (len(asked) - 1)
     parts, near = rates.partitions, near_partition(rates, sm)
     taken = time if gives_back else request(memory.slices, rates, place, size // stride, near, time)
-    if not gives_back and asked[slot, unit, ASKED] == granule + 1 and asked[slot, unit, ARRIVES] > time:
+    # What is asked for sector by sector is hardly ever joined (counted: a tenth of what could be).
+    joins = turns <= size and not gives_back
+    if joins and asked[slot, unit, ASKED] == granule + 1 and asked[slot, unit, ARRIVES] > time:
         return max(asked[slot, unit, ARRIVES], taken + rates.l2_latency)
     counter[L2_READ] += size
     cycles = size * rates.given_back_cycles_per_byte if gives_back else turns * rates.l2_read_cycles_per_byte

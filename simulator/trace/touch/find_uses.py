@@ -186,7 +186,8 @@ class _UseMaker:
     def _use(self, runs: Runs, starts: Array, zero_bytes: int) -> Use:
         """A use by strides. Args: runs: of an iteration; starts: of the first one, int64 (CTAs,) [B]."""
         pattern, key = self.pattern, self.key
-        part_fraction = part_fraction_of(runs) if key.path == "atomic" else 0.0
+        requested = sum(access.requested for access in self.iterations[self.begin])
+        part_fraction = part_fraction_of(runs, requested) if requested or key.path == "atomic" else 0.0
         runs = _in_sectors(runs, starts, pattern.strides)
         origin = runs[0][0]
         zero = origin - sum(stride * number for stride, number in zip(pattern.strides, self.begin, strict=True))

@@ -116,7 +116,13 @@ def total_bytes(runs: Iterable[tuple[int, int]]) -> int:
     return sum((-(-(start + length) // SECTOR_BYTES) - start // SECTOR_BYTES) * SECTOR_BYTES for start, length in runs)
 
 
-def part_fraction_of(runs: Runs) -> float:
-    """Share of the sectors of runs that these cover in part only."""
+def part_fraction_of(runs: Runs, requested: int = 0) -> float:
+    """Share of the sectors of runs that these cover in part only; of stores, what L2 is asked beyond one a sector.
+
+    Args:
+        requested: of stores: sectors that warps store to, one by one, those in part twice.
+    """
+    if requested:
+        return max(0.0, requested * SECTOR_BYTES / total_bytes(runs) - 1.0)
     whole = sum(max(0, (start + length) // SECTOR_BYTES + -start // SECTOR_BYTES) for start, length in runs)
     return 1.0 - whole * SECTOR_BYTES / total_bytes(runs)

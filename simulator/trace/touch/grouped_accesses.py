@@ -40,6 +40,7 @@ def group_accesses(cta_class: CtaClass) -> tuple[dict[UseKey, Accesses], dict[in
         storage = cta_class.subject.memory.number_of(int(access.taken[0]))
         key = key_of(instruction, (position.region, position.piece), cta_class.phases, access.place, storage)
         parts = by_warp(access, path == "atomic", COMPARE in instruction.modifiers) if path in BY_WARP else (touched,)
+        requested = stored_by_warp(access) if (kind, path) == ("store", "plain") else 0
         grouped[key][position.iteration].append(
             IterationAccess(
                 place=access.place,
@@ -49,6 +50,7 @@ def group_accesses(cta_class: CtaClass) -> tuple[dict[UseKey, Accesses], dict[in
                 anchor=access.anchor,
                 lowest=int(access.taken.min()),
                 box=access.box,
+                requested=requested,
             )
         )
     shares = {place: max(0.0, 1.0 - fetches / touches) for place, (fetches, touches) in counts.items() if touches}
@@ -102,6 +104,16 @@ def by_warp(access: CtaAccess, in_passes: bool, compared: bool) -> tuple[Touched
     if compared:
         parts = [half for part in parts for half in (part[::2], part[1::2]) if len(half)]
     return tuple(Touched(part, access.size_bytes) for part in parts)
+
+
+def stored_by_warp(access: CtaAccess) -> int:
+    """Sectors that warps store to, each warp its own; one that it stores to in part counts twice."""
+    warps = np.broadcast_to(np.arange(len(access.active))[:, None], access.active.shape)[access.active]
+    words, full = access.addresses[access.active] // access.size_bytes, max(1, SECTOR_BYTES // access.size_bytes)
+    span = int(words.max()) + full  # a warp's words are apart from the next one's
+    stored = np.unique(warps * (span - span % full) + words)
+    _, counts = np.unique(stored // full, return_counts=True)
+    return len(counts) + int((counts < full).sum())
 
 
 def passes_of(addresses: Array) -> list[Array]:

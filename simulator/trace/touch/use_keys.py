@@ -65,6 +65,7 @@ class IterationAccess:
         sectors: numbers of the sectors to fetch, int64; None: all.
         anchor: address of the first thread, or of a box's corner [B]; lowest: of all [B].
         box: copied by TMA; None: the access is no such copy.
+        requested: sectors that warps store to, one by one, those in part twice; 0: the access is no plain store.
     """
 
     place: int
@@ -74,6 +75,7 @@ class IterationAccess:
     anchor: int
     lowest: int
     box: Box | None
+    requested: int = 0
 
 
 Accesses = dict[Iteration, list[IterationAccess]]

@@ -24,7 +24,7 @@ class Use:
         first, last: range of iterations of the innermost loop that have the use; last: one past it, -1: to the end;
         ahead: iterations that the use is ahead of its own, as in a software pipeline;
         zero_bytes: that TMA adds for rows of boxes outside of their tensor, in one iteration;
-        part_fraction: share of the sectors that atomics add to in part only;
+        part_fraction: share of the sectors that atomics add to in part only; of stores, turns beyond one a sector;
         uneven: addresses of each iteration, where they are no affine function of it; listings: the same as lists.
     """
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tilesight.simulator.trace.cta.cta_run import CtaAccess
-from tilesight.simulator.trace.touch.grouped_accesses import by_warp, passes_of
+from tilesight.simulator.trace.touch.grouped_accesses import by_warp, passes_of, stored_by_warp
 from tilesight.simulator.trace.touch.scattered.sectors import SECTOR_BITS, added_to
 
 LANES = np.arange(32)
@@ -69,3 +69,13 @@ def test_a_comparison_brings_two_operands_half_of_the_words_in_a_pass() -> None:
     )
     assert [len(part.addresses) for part in by_warp(line, in_passes=True, compared=True)] == [16, 16]
     assert [len(part.addresses) for part in by_warp(word, in_passes=True, compared=True)] == [1] * 32
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "off_bytes", "accesses"), [(4, 0, 4), (4, 4, 3 + 2 * 2), (8, 8, 7 + 2 * 2), (16, 16, 15 + 2 * 2)]
+)
+def test_a_sector_that_a_warp_stores_to_in_part_counts_twice(size_bytes: int, off_bytes: int, accesses: int) -> None:
+    """From a word behind a line on, the first and the last sector of a warp's row are such ones, of two warps each."""
+    addresses, active = np.arange(64).reshape(2, 32) * size_bytes + off_bytes + 4096, np.ones((2, 32), dtype=np.bool_)
+    stores = CtaAccess(place=0, visit=0, addresses=addresses, active=active, size_bytes=size_bytes, anchor=0)
+    assert stored_by_warp(stores) == 2 * accesses
