@@ -209,6 +209,7 @@ def _case(number: int, row: KernelRow, traced: Mapping[int, Traced], run: Traced
         device=device,
         spilled_bytes=row.spilled_bytes_per_thread,
         known=run.classes,
+        marks=None if l2 == "warm" else run.marks,
         l2="warm" if l2 == "warm" else "cold",
         alone=l2 != "pipeline" or number == min(traced),
     )

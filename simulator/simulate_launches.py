@@ -16,6 +16,7 @@ from functools import partial
 from .arguments import check_settings
 from .device.device import Device
 from .engine.clock import Clocks, clocks_of
+from .engine.continued import Marks
 from .engine.engine import Attempt, LaunchRun, run_launches
 from .jobs.stopping import Stage, Tell
 from .launch.before import Before
@@ -163,8 +164,9 @@ def simulate_costed(
     flop_per_matmul: int = 0,
     record: bool = False,
     attempt: Attempt = lambda number: nullcontext(),
+    marks: Marks | None = None,
 ) -> SimulatedLaunches:
-    """The same once it is known what steps take. Args: before, attempt: as in `run_launches`."""
+    """The same once it is known what steps take. Args: before, attempt, marks: as in `run_launches`."""
     pipeline = tuple(launch.launch for launch in costed)
     engine_run = partial(
         run_launches,
@@ -177,6 +179,7 @@ def simulate_costed(
         before=before,
         resolution=resolution,
         attempt=attempt,
+        marks=marks,
     )
     recorded = engine_run(steady_state=False, record=True) if record else None
     runs = recorded if recorded and not steady_state else engine_run(steady_state=steady_state)

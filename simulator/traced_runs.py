@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from .device.device import Device
+from .engine.continued import Marks
 from .jobs.attempts import Attempts
 from .launch.before import Before
 from .launch.program import Launch
@@ -29,7 +30,8 @@ class TracedRun:
     Args:
         prediction: of it; ceiling: what bounds it; launch: its program, whose costs come from `classes`, if of code;
         broken: the law that it breaks;
-        do_bench: as do_bench sees it; notes: remarks on that, one line each.
+        do_bench: as do_bench sees it; notes: remarks on that, one line each;
+        marks: by which it can be simulated again on empty caches; None: there are none.
     """
 
     prediction: LaunchPrediction
@@ -39,6 +41,7 @@ class TracedRun:
     classes: tuple[CompiledCost, ...] = ()
     do_bench: LaunchPrediction | None = None
     notes: tuple[str, ...] = ()
+    marks: Marks | None = None
 
 
 class TracedSimulation:
@@ -76,7 +79,8 @@ class TracedSimulation:
             outcome = self._simulated(costed, "cold" if l2 == "pipeline" else l2, record, before)
             if outcome is None:
                 continue
-            for place, prediction, broken in zip(outcome.numbers, outcome.launches, outcome.broken, strict=True):
+            seen = zip(outcome.numbers, outcome.launches, outcome.broken, outcome.runs, strict=True)
+            for place, prediction, broken, engine_run in seen:
                 runs[numbers[place]] = TracedRun(
                     prediction=prediction,
                     ceiling=ceiling_of(launches[place], costed[numbers[place]].tally, prediction, self._device),
@@ -84,6 +88,7 @@ class TracedSimulation:
                     broken=broken,
                     classes=costed[numbers[place]].classes,
                     notes=not_modelled_notes(launches[place], prediction, self._device),
+                    marks=engine_run.marks,
                 )
             if do_bench:
                 runs |= self._as_do_bench({number: costed[number] for number in costed if number in runs}, runs)
@@ -97,7 +102,8 @@ class TracedSimulation:
         """Runs with what do_bench would see of them; with a remark where that cannot be told."""
         numbers = list(costed)
         with self._attempts.spare() as lost:
-            zeroed = self._simulated(costed, "dirty", record=False) if costed else None
+            marks = runs[numbers[0]].marks if costed else None
+            zeroed = self._simulated(costed, "dirty", record=False, marks=marks) if costed else None
         ran = dict(zip(zeroed.numbers, zeroed.launches, strict=True)) if zeroed else {}
         if zeroed:
             lost |= {numbers[place]: why for place, why in zip(zeroed.numbers, zeroed.broken, strict=True) if why}
@@ -115,9 +121,9 @@ class TracedSimulation:
         }
 
     def _simulated(
-        self, costed: Mapping[int, CostedLaunch], l2: str, record: bool, before: Before = ()
+        self, costed: Mapping[int, CostedLaunch], l2: str, record: bool, before: Before = (), marks: Marks | None = None
     ) -> SimulatedLaunches | None:
-        """Launches that follow each other on L2. Args: l2, before: as of `simulate_costed`."""
+        """Launches that follow each other on L2. Args: l2, before, marks: as of `simulate_costed`."""
         numbers = list(costed)
         with self._attempts.all_of(numbers, "simulate memory"):
             return simulate_costed(
@@ -128,6 +134,7 @@ class TracedSimulation:
                 overhead="graph",
                 record=record,
                 attempt=lambda place: self._attempts.at(numbers[place], "simulate memory"),
+                marks=marks,
             )
         return None
 

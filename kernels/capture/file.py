@@ -21,7 +21,6 @@ from ..interpreter import Interpreter
 from ..kept.recordings import keep_recording, kept_recording, recording_key
 
 WORKER = f"{__package__}.worker"
-NOT_RUN: Sequence[Mapping[str, Any]] = ({"ended": "it did not run"},)
 
 
 class CannotCapture(ValueError):
@@ -137,6 +136,7 @@ def _recorded_anew(target: str, job: Mapping[str, Any], asked: Asked, key: str) 
         sys.stderr.write(process.said)
         process.stop()
     witnesses = answer.pop("witnesses", None)
-    if key and witnesses is not None and all(not made["ended"] for made in answer.get("recorded", NOT_RUN)):
+    ran = "recorded" in answer and not any(made["ended"] for made in answer["recorded"])
+    if key and ran and witnesses is not None:
         keep_recording(key, answer, witnesses, process.said)
     return answer

@@ -10,6 +10,7 @@ from math import prod
 
 from ..device.device import Device
 from ..engine.clock import clocks_of
+from ..engine.continued import Marks
 from ..launch.program import Launch
 from ..launch.walk import Tally, tally
 from ..prediction.bottleneck import LAUNCH, TAIL, WAIT
@@ -57,7 +58,8 @@ class Case:
     Args:
         launch, prediction: of it on the device; traced: what its code does; spilled_bytes: of a thread [B];
         known: what came of the code of each class of its CTAs, where that is known already;
-        l2: what caches hold before; alone: whether its prediction is that of the launch by itself on such caches.
+        l2: what caches hold before; alone: whether its prediction is that of the launch by itself on such caches;
+        marks: by which it can be simulated again on empty caches; None: there are none.
     """
 
     launch: Launch
@@ -68,6 +70,7 @@ class Case:
     known: tuple[CompiledCost, ...] = ()
     l2: str = "cold"
     alone: bool = True
+    marks: Marks | None = None
 
     @property
     def ctas(self) -> int:
@@ -163,5 +166,5 @@ class Case:
             tally=exact,
             clocks=clocks_of(launch, costs, exact.executions, device),
         )
-        outcome = simulate_costed([costed], device, l2=self.l2, overhead="graph")
+        outcome = simulate_costed([costed], device, l2=self.l2, overhead="graph", marks=self.marks)
         return outcome.launches[0].traffic.time_s

@@ -44,10 +44,7 @@ WARNED: list[str] = []
 
 
 class _CompilingListener(event.Listener):
-    """Tells the clock of work that numba compiles, and holds back Python's search for garbage.
-
-    The compiler makes millions of objects and keeps most of them: going through them takes a quarter of its time.
-    """
+    """Tells the clock of work that numba compiles, and holds back Python's garbage collector: a quarter of the time."""
 
     def __init__(self) -> None:
         self.collects: list[bool] = []

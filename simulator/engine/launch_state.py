@@ -24,6 +24,8 @@ ITEMS_AT_ONCE = 1 << 15
 """Items whose variables are looked up at a time."""
 STEPS_AT_ONCE = 1 << 20
 """Steps between two looks at whether the launch is still wanted: less than a second of work."""
+MARK_STEPS = 1 << 13
+"""Steps between two marks: they take as long as hundreds of looks at the counters."""
 
 ENDS = 64
 """Items at either end of a launch that are asked for the trips of their loops."""
@@ -78,6 +80,8 @@ class LaunchState:
         self.record = np.zeros((launch.cta_count if record else 0, 4))
         self.look: Callable[[], int] = lambda: STEPS_AT_ONCE
         """Called before each stretch of steps; says how long it may be at most."""
+        self.mark: Callable[[int], None] = lambda steps: None
+        """Called every `MARK_STEPS` steps, with how many there have been."""
         memory.free[:] = np.maximum(memory.free, begin)
         for array in (*memory.l1, memory.counter):
             array[:] = 0
@@ -98,10 +102,14 @@ class LaunchState:
     def _run(self, items: Items, pause_cta: int) -> None:
         """Run events until a CTA is due that none of these items is for. Raises: Stopped, OutOfTime: see `jobs`."""
         steps = self.memory.counter
-        pause_step = steps[links.STEPS]
+        pause_step = look_step = steps[links.STEPS]
         while steps[links.STEPS] >= pause_step:
             check_wanted()
-            pause_step = steps[links.STEPS] + self.look()
+            if pause_step % MARK_STEPS == 0 < pause_step:
+                self.mark(int(pause_step))
+            if pause_step >= look_step:
+                look_step = pause_step + self.look()
+            pause_step = min(look_step, (pause_step // MARK_STEPS + 1) * MARK_STEPS)
             self.now = event_loop.run(
                 self.memory,
                 self.rates,
@@ -118,11 +126,13 @@ class LaunchState:
             )
 
     def skip_to(self, item: int) -> None:
-        """Go on with a later item: those in between are not stepped through."""
+        """Go on with a later item: those in between are not stepped through, and nothing is marked any more."""
+        self.mark = lambda steps: None
         self.next_cta[event_loop.NEXT_CTA] = item
 
     def skip_trips(self, loop: int, slots: np.ndarray, trips: int) -> None:
         """CTAs go on so many trips later in a loop that they are in. Args: trips: a multiple of `walk.RING`."""
+        self.mark = lambda steps: None
         self.ctas.trips[slots, loop, walk.TRIP] += trips
         nest = self.program.loops[loop]
         self.ctas.environment[slots, nest["counter"]] += trips * self._values(slots, int(nest["stride"]))

@@ -17,8 +17,6 @@ from .lists import Lists
 from .program import ASYNCHRONOUS, Affine, Launch, Loop, Step, Tensor, Tile, TileProgram
 
 ITEMS_AT_ONCE = 1 << 18
-EXECUTIONS_AT_ONCE = 1 << 20
-"""Executions of a step, of all items, whose lists are looked up at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +240,7 @@ def _listed_pieces(lists: Lists, around: tuple[Loop, ...], columns: dict[str, np
     total = np.zeros(items, dtype=np.int64)
     present = np.flatnonzero(again > 0)
     executions = np.cumsum(np.maximum(_trips(tuple(moving), columns, items)[present], 0))
-    for some in np.split(present, np.flatnonzero(np.diff(executions // EXECUTIONS_AT_ONCE)) + 1):
+    for some in np.split(present, np.flatnonzero(np.diff(executions // ITEMS_AT_ONCE)) + 1):
         check_wanted()
         item, place = some, _value(lists.at, columns, items)[some]
         for loop in moving:

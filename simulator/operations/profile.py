@@ -12,6 +12,7 @@ from .. import units
 from ..device.device import Device
 from ..display.files import written_by
 from ..display.frames import frame
+from ..display.render import percent
 from ..prediction.timing import EVENTS_S, ZEROED_BYTES
 from .cost_model import KernelCostModel
 from .gaps import QUEUES, Queue, StreamTimeline, host_s, queued
@@ -255,7 +256,7 @@ def _read_off_one_shape(kernels: Sequence[KernelEstimate]) -> Iterator[str]:
             times_s[key] += time_of(kernel)
     if named := sorted(times_s, key=lambda key: -times_s[key]):
         share = sum(time_of(kernel) for kernel in kernels if kernel.one_shape) / sum(map(time_of, kernels))
-        yield f"{share:.0%} of the time rests on numbers that were read off one shape each: {listed(named)}"
+        yield f"{percent(share)} of the time rests on numbers that were read off one shape each: {listed(named)}"
 
 
 def profile_of(

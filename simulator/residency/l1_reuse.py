@@ -61,18 +61,13 @@ def served_by_l1(launch: Launch, residency: Residency, device: Device, resident:
         item: whose steps are followed.
     """
     room, curve = residency.l1_bytes, hit_curve(device, residency.l1_bytes)
-    held: list[tuple[Access, int]] = []
+    held, numbers = _Held(curve[REACH, -1] * room / resident), dict[Access, int]()
     served: dict[str, Served] = {}
     before, between = _of_the_cta_before(launch, device, item)
     # Those of the first wave find nothing of others.
     later = max(0.0, 1.0 - resident * device.sms / launch.program.item_count)
     for name, what, size in islice(_tiles(launch, item), MOST_TILES):
-        distance, place = _look_up(held, what, size)
-        if place >= 0:
-            del held[place]
-        held.insert(0, (what, size))
-        if place < 0:
-            _forget(held, curve[REACH, -1] * room / resident)
+        distance = held.moved(numbers.setdefault(what, len(numbers)), size)
         if name == STORED:
             continue
         share = hit_share(float(distance * resident), float(room), curve)
@@ -99,24 +94,30 @@ def _of_the_cta_before(launch: Launch, device: Device, item: int) -> tuple[Set[A
     return {what for _, what, _ in tiles}, sum(size for _, _, size in tiles)
 
 
-def _look_up(held: list[tuple[Access, int]], what: Access, size: int) -> tuple[float, int]:
-    """Reuse distance of an access.
+class _Held:
+    """What was moved, the newest first, as far back as a load may hit. Args: reach_bytes: so far [B]."""
 
-    Returns:
-        Bytes moved since, itself included [B], and its place; infinite and -1 where it is not held.
-    """
-    distance = size
-    for place, (other, other_bytes) in enumerate(held):
-        if other == what:
-            return distance, place
-        distance += other_bytes
-    return inf, -1
+    def __init__(self, reach_bytes: float) -> None:
+        self._reach_bytes = reach_bytes
+        self._numbers: list[int] = []
+        self._sizes: list[int] = []
+        self._bytes = 0
 
-
-def _forget(held: list[tuple[Access, int]], reach_bytes: float) -> None:
-    """Drop accesses whose reuse distance is so large that none would hit."""
-    while len(held) > 1 and sum(size for _, size in held[:-1]) > reach_bytes:
-        held.pop()
+    def moved(self, number: int, size: int) -> float:
+        """An access is moved, by its number. Returns: bytes moved since it was, and its own; infinite: never [B]."""
+        distance = inf
+        if number in self._numbers:
+            place = self._numbers.index(number)
+            distance = size + sum(self._sizes[:place])
+            self._bytes -= self._sizes.pop(place)
+            del self._numbers[place]
+        self._numbers.insert(0, number)
+        self._sizes.insert(0, size)
+        self._bytes += size
+        while distance == inf and len(self._sizes) > 1 and self._bytes - self._sizes[-1] > self._reach_bytes:
+            self._bytes -= self._sizes.pop()
+            self._numbers.pop()
+        return distance
 
 
 def _tiles(launch: Launch, item: int) -> Iterator[tuple[str, Access, int]]:

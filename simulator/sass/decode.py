@@ -16,7 +16,7 @@ from ..refusal import CannotFollow
 from .operands import Address, Immediate, Operand, Predicate, parse
 
 INSTRUCTION = re.compile(
-    r"^\s*/\*([0-9a-f]{4,})\*/\s+([^;\n]*?)\s*;\s*/\* 0x[0-9a-f]{16} \*/[^\S\n]*$"
+    r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*/\* 0x[0-9a-f]{16} \*/[^\S\n]*$"
     r"(?:\s+/\* 0x([0-9a-f]{16}) \*/\s*$)?",
     re.MULTILINE,
 )

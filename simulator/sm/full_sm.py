@@ -58,10 +58,7 @@ def measure_full_sm(
     """
     regions = machine.paths.regions
     leaves = [number for number, region in enumerate(regions) if region.leaf]
-    together = {
-        number: np.mean([_iteration_cycles(machine, alone, number, resident, apart) for apart in APART], axis=0)
-        for number in leaves
-    }
+    together = {number: _iteration_cycles(machine, alone, number, resident) for number in leaves}
     # Cycles from one iteration of any of its CTAs to the next.
     in_loops = {number: 1.0 / float(np.sum(1.0 / slots)) for number, slots in together.items()}
     trips = {number: region.whole(SHORT_TRIPS) if region.leaf else 1 for number, region in enumerate(regions)}
@@ -91,31 +88,42 @@ def measure_full_sm(
     )
 
 
-def _iteration_cycles(
-    machine: Machine, alone: Mapping[int, RegionCost], number: int, resident: int, apart: float
-) -> np.ndarray:
-    """Cycles per iteration of each CTA of a full SM while all of them run one region; the oldest first.
-
-    Args:
-        number: of the region.
-        apart: span over which their starts are spread, in iterations of a lone CTA.
-    """
+def _iteration_cycles(machine: Machine, alone: Mapping[int, RegionCost], number: int, resident: int) -> np.ndarray:
+    """Cycles per iteration of each CTA of a full SM while all of them run that region; the oldest first."""
     if resident == 1:
         return np.array([alone[number].cycles])
-    trips = {other: SETTLED if region.leaf else 1 for other, region in enumerate(machine.paths.regions)}
-    for longer in LONGER:
-        trips[number] = longer * SHARED_TRIPS + resident
-        run = machine.run(trips, alone[number].cycles * apart * np.arange(resident) / resident)
-        begins = [run.times(slot, number)[: trips[number]] for slot in range(resident)]
-        start = max(times[SETTLED] for times in begins)
-        stop = min(times[-1] for times in begins)
-        done = [np.interp((start, stop), times, range(len(times))) for times in begins]
-        if stop > start and max(last - first for first, last in done) >= SETTLED:
-            break
-    else:
+    place, cycles = 0, np.zeros(resident)
+    trips = [longer * SHARED_TRIPS + resident for longer in LONGER]
+    for apart in APART:
+        offsets = alone[number].cycles * apart * np.arange(resident) / resident
+        begins = _begins(machine, number, offsets, trips[place])
+        # Fewer iterations go as these do until the oldest CTA is done with them: where they would do, they are run.
+        fewer = next((less for less in range(place) if _together(begins, trips[less])[0]), place)
+        if fewer < place:
+            place, begins = fewer, _begins(machine, number, offsets, trips[fewer])
+        while not _together(begins, trips[place])[0] and place + 1 < len(LONGER):
+            place += 1
+            begins = _begins(machine, number, offsets, trips[place])
+        cycles += _together(begins, trips[place])[1] / len(APART)
+    return cycles
+
+
+def _begins(machine: Machine, number: int, offsets: np.ndarray, trips: int) -> list[np.ndarray]:
+    """When each CTA begins each of so many iterations of a region. Args: offsets: when CTAs start."""
+    every = {other: SETTLED if region.leaf else 1 for other, region in enumerate(machine.paths.regions)}
+    run = machine.run(every | {number: trips}, offsets)
+    return [run.times(slot, number) for slot in range(len(offsets))]
+
+
+def _together(begins: list[np.ndarray], trips: int) -> tuple[bool, np.ndarray]:
+    """Whether all CTAs run a region together for long enough, in so many iterations; cycles per iteration of each."""
+    begins = [times[:trips] for times in begins]
+    start, stop = max(times[SETTLED] for times in begins), min(times[-1] for times in begins)
+    done = [np.interp((start, stop), times, range(len(times))) for times in begins]
+    steady = bool(stop > start and max(last - first for first, last in done) >= SETTLED)
+    if not steady:
         # The older CTAs fill the SM, and the youngest are starved until those have gone.
         start = min(times[SETTLED] for times in begins)
         done = [np.interp((start, stop), times, range(len(times))) for times in begins]
     # A CTA that the older ones starve still counts as one iteration.
-    cycles: np.ndarray = max(stop - start, 1.0) / np.array([max(last - first, 1.0) for first, last in done])
-    return cycles
+    return steady, max(stop - start, 1.0) / np.array([max(last - first, 1.0) for first, last in done])

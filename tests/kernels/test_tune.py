@@ -185,7 +185,7 @@ def test_an_error_in_one_configuration_is_said_first_and_exits_with_1(
             raise IndexError("no register")
         return predict_kernels(launches, *names, **how)
 
-    monkeypatch.setattr("tilesight.tuning.answers.predict_kernels", predicted)
+    monkeypatch.setattr("tilesight.simulator.predict_kernels.predict_kernels", predicted)
     monkeypatch.setenv("TILESIGHT_PREDICTIONS", "off")
     assert main(["tune", f"{file}:fixed", "--sweep", "num_warps=1,4,8", "--workers", "1"]) == 1
     text = capsys.readouterr().out

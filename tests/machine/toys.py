@@ -12,6 +12,7 @@ from support.strategies import TOY
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.engine.clock import Clocks
+from tilesight.simulator.engine.continued import Marks
 from tilesight.simulator.engine.engine import LaunchRun, run_launches
 from tilesight.simulator.launch.before import Before
 from tilesight.simulator.launch.program import Launch, Loop, Path, Resources, Step, Tensor, Tile, TileProgram, affine
@@ -149,11 +150,13 @@ def run_all(
     steady_state: bool = False,
     record: bool = False,
     clock_hz: float = 0.0,
+    marks: Marks | None = None,
 ) -> list[LaunchRun]:
     """Simulate launches, one after the other on the same L2.
 
     Args:
-        costs: of named steps; others cost nothing; before: kernels that ran before; clock_hz: 0 means the boost clock.
+        costs: of named steps; others cost nothing; before: kernels that ran before; clock_hz: 0 means the boost clock;
+        marks: of the same launch.
     """
     names = [{step.name for step, _ in steps(kernel.program.body)} for kernel in launches]
     return run_launches(
@@ -167,6 +170,7 @@ def run_all(
         resolution=resolution,
         steady_state=steady_state,
         record=record,
+        marks=marks,
     )
 
 

@@ -157,7 +157,7 @@ def compare(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
         else:
             holds = holds & lower if relation == "EQ" else holds | lower
     join = np.bitwise_or if "OR" in modifiers else np.bitwise_xor if "XOR" in modifiers else np.bitwise_and
-    return (), (join(outcome(), joined) for outcome in (lambda: holds, lambda: ~holds))
+    return (), (join(~holds if turned else holds, joined) for turned in (False, True))
 
 
 def smaller_or_larger(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:

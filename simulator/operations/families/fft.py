@@ -60,9 +60,8 @@ class Lines:
         power, odd = _factors(self.points)
         if odd and max(odd) > LARGEST_FACTOR:
             raise NoPrice("of lines with a large prime factor")
-        return gpu.cost("fft.point_bit_instructions") * (power + self.split) + gpu.cost(
-            "fft.point_factor_instructions"
-        ) * sum(odd)
+        of_odd = gpu.cost("fft.point_factor_instructions") * sum(odd) if odd else 0.0
+        return gpu.cost("fft.point_bit_instructions") * (power + self.split) + of_odd
 
 
 def fft(operation: Operation, gpu: KernelCostModel) -> Kernels:

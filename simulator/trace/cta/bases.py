@@ -11,8 +11,8 @@ import numpy as np
 from ...emulator.compute.warp_lanes import LanesDiffer
 from ...emulator.thread_values import Array
 from ...emulator.tma.boxes import Boxes
+from ..positions import Iteration
 from .block_counts import PROBES
-from .cta_run import Iteration
 from .group import CtaGroup, Shape, chunks, walk_group
 from .sites import Tracer
 from .walking import RecordAt

@@ -8,7 +8,7 @@ import numpy as np
 from ...emulator.thread_values import Array
 from ...emulator.tma.boxes import Boxes
 from ...limits import WARP_THREADS
-from .cta_run import Iteration
+from ..positions import Iteration
 from .group import CtaGroup, Shape, chunks, walk_group
 from .sites import Tracer
 from .walking import RecordAt

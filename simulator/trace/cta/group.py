@@ -92,6 +92,7 @@ def walk_group(
         record = recorder(shape)
         walk = Walk(tracer, loops, special, record, all_threads, before=walk, watch=watch, replaced=replaced)
         walk.along(path, parted=len(paths) > 1)
+        walk.end()
 
 
 def regions_exchanging(tracer: Tracer, run: CtaRun) -> frozenset[int]:

@@ -26,7 +26,7 @@ from ...sass.flow import BLOCK_ENDS
 from ...sass.memory_instructions import BARRIERS
 from ...sass.traps import checks_of
 from ..mixed_visits import ControlPath, LoopVisit, first_block, way_on
-from .cta_run import Iteration
+from ..positions import Iteration
 from .sites import Slice, Tracer, access_steps
 
 RecordAt = Callable[[int, Iteration, Array, Array, Boxes | None], None]
@@ -126,6 +126,10 @@ class Walk:
                 self._visit(item, iteration)
             else:
                 self._run(item, iteration, way_on(path, at, self._flow.blocks[item].successors) if parted else None)
+
+    def end(self) -> None:
+        """Let registers of all threads go: the steps, which record in the walk, would keep it."""
+        self._steps.clear()
 
     def _run(self, block: int, iteration: Iteration, way: int | None = None) -> None:
         """Execute a block, by the threads that arrive there. Args: way: where all go on, None: as each decides."""

@@ -14,8 +14,8 @@ import numpy as np
 from ...emulator.thread_values import Array
 from ...launch.program import Loop, Step, Tile, Work
 from ...launch.traced import Phase
-from ..cta.cta_run import children_of
 from ..paths import OUTSIDE
+from ..positions import children_of
 from ..touch.classes import MaskClass, PathClass
 from ..touch.phases import Part
 from ..touch.rounds import rounds_of

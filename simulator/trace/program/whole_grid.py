@@ -1,5 +1,6 @@
 """The door of the tracer: a launch of any number of CTAs; of many a part is followed (`continued`)."""
 
+import gc
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,7 +18,20 @@ MOST_FOLLOWED = 1 << 23
 
 
 def trace_grid(kernel: CompiledKernel, room_bytes: float) -> Traced:
-    """Follow the CTAs of a launch through its code. Args and Raises: as of `launch.trace`."""
+    """Follow the CTAs of a launch through its code. Args and Raises: as of `launch.trace`.
+
+    Python's collector of cycles rests meanwhile: it would go through all objects of torch again and again.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return _trace_grid(kernel, room_bytes)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _trace_grid(kernel: CompiledKernel, room_bytes: float) -> Traced:
     plan = continued_of(kernel.grid)
     if plan is None:
         return trace(kernel, room_bytes)

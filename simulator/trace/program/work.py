@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from ...launch.program import Matmul, Work
 from ...limits import WARP_THREADS
 from ...sass.matrix import matmul_shape_of
-from ..cta.cta_run import blocks_of
 from ..paths import CtaPaths
+from ..positions import blocks_of
 from ..touch.phases import Part
 
 TILE = 64

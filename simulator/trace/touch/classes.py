@@ -12,12 +12,13 @@ import numpy as np
 from ...emulator.thread_values import Array
 from ...sass.memory_instructions import GLOBAL_LOADS
 from ..cta.bases import find_bases
-from ..cta.cta_run import MOST_ACCESSES, CtaRun, blocks_of, follow_cta, follow_ctas
+from ..cta.cta_run import MOST_ACCESSES, CtaRun, follow_cta, follow_ctas
 from ..cta.doubts import Doubts
 from ..cta.group import CtaGroup, regions_exchanging
 from ..cta.sites import Slice, Tracer
 from ..cta.subject import Subject
 from ..paths import OUTSIDE
+from ..positions import blocks_of
 from .bounds import check_bounds, farthest
 from .cta_class import CtaClass
 from .find_uses import uses_of

@@ -13,8 +13,8 @@ import numpy as np
 from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
 from ..cta.bases import Bases, probe_masks
-from ..cta.cta_run import Iteration
 from ..paths import OUTSIDE
+from ..positions import Iteration
 from .cta_class import CtaClass
 from .footprints import Runs, layers_of, moved, part_fraction_of, runs_of, whole_sectors
 from .grouped_accesses import group_accesses
@@ -337,8 +337,8 @@ def _signature(accesses: Sequence[IterationAccess], move: int) -> bytes:
     touched = [part for access in accesses for part in access.touched]
     sizes = [number for part in touched for number in (part.size, len(part.addresses))]
     sectors = [access.sectors * SECTOR_BYTES for access in accesses if access.sectors is not None]
-    parts = np.concatenate([*(part.addresses for part in touched), *sectors])
-    return np.array(sizes).tobytes() + (parts - move).tobytes()
+    parts: Array = np.concatenate([np.array(sizes) + move, *(part.addresses for part in touched), *sectors]) - move
+    return parts.tobytes()
 
 
 def _layers_of(accesses: Sequence[IterationAccess], in_part: bool) -> list[Runs]:

@@ -18,10 +18,10 @@ from ...emulator.thread_values import Array
 from ...sass.memory_instructions import BOX_COPIES, COPY
 from ..alike.narrowed import by_tensor, narrowed
 from ..alike.stand_ins import stand_ins
-from ..cta.cta_run import Iteration
 from ..cta.every_thread import signatures
 from ..cta.group import CtaGroup
 from ..cta.sites import Tracer
+from ..positions import Iteration
 from .cta_class import CtaClass
 from .numbering import number_rows
 

@@ -14,8 +14,8 @@ from ...emulator.compute.by_opcode import is_try
 from ...limits import SCOREBOARDS
 from ...sass.decode import Instruction
 from ...sass.memory_instructions import BOX_LOAD, COPY, gives_back, is_access, is_box_copy
-from ..cta.cta_run import Iteration, Position
 from ..paths import CtaPaths
+from ..positions import Iteration, Position
 
 Part = tuple[int, int]
 """Region, and which piece of its code: 0 before the first region inside, 1 before the second, and so on."""

@@ -13,8 +13,9 @@ import numpy as np
 
 from ...emulator.thread_values import Array
 from ...sass.flow import Flow
-from ..cta.cta_run import CtaRun, Iteration
+from ..cta.cta_run import CtaRun
 from ..paths import OUTSIDE
+from ..positions import Iteration
 from .footprints import Runs
 
 MOST_STRETCHES = 6

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...emulator.thread_values import Array
 from ..cta.bases import Bases
-from ..cta.cta_run import Iteration
 from ..cta.group import CtaGroup
+from ..positions import Iteration
 from .use_keys import IterationAccess, Iterations
 
 

@@ -23,8 +23,9 @@ from ...sass.memory_instructions import (
     sums_integers,
 )
 from ...sass.registers import KEPT
-from ..cta.cta_run import Box, CtaRun, Iteration, Position, children_of
+from ..cta.cta_run import Box, CtaRun
 from ..cta.subject import Subject
+from ..positions import Iteration, Position, children_of
 from .footprints import Touched
 from .phases import Part, Phases
 

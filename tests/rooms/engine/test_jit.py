@@ -111,6 +111,31 @@ def test_an_install_that_cannot_be_written_compiles_for_itself(unwritable: dict[
     assert "set NUMBA_CACHE_DIR to a folder" in err
 
 
+def test_what_compiled_functions_call_is_compiled_and_kept_as_a_part_of_them_alone(tmp_path: Path) -> None:
+    """Once for all numbers that it is called with; and Python can call it by itself, where that is asked for."""
+    code = (
+        "import numpy\n"
+        "from numba.core import event\n"
+        "made = []\n"
+        "class Listener(event.Listener):\n"
+        "    def on_start(self, event):\n"
+        "        function = event.data['dispatcher'].py_func\n"
+        "        if function.__module__.startswith('tilesight'): made.append((function.__name__, event.data['args']))\n"
+        "    def on_end(self, event): pass\n"
+        "event.register('numba:compile', Listener())\n"
+        "from tilesight.simulator.core.engine.lru import USED, insert, is_present, make_lru\n"
+        "lru = make_lru(4, numpy.array([2]))\n"
+        "insert(lru, 0, 1, 1, False)\n"
+        "print(int(lru.lists[0, USED]), len(made) == len(set(made)), 'Literal' in str(made))\n"
+        "{more}"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for more, kept_names in (("", {"lru.insert"}), ("assert is_present(lru, 1)", {"lru.insert", "lru.is_present"})):
+        out, _ = _run(code.format(more=more), environment)
+        assert out == "1 True False\n"
+        assert {path.name.split("-")[0] for path in tmp_path.rglob("*.nbi")} == kept_names
+
+
 def test_a_folder_that_is_lost_costs_no_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from support.torch_prices import kernels_of, operation, tensor
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.device.what_if import override
+from tilesight.simulator.display.render import percent
 from tilesight.simulator.operations.cost_model import KernelCostModel
 from tilesight.simulator.operations.operation import RecordedStep
 from tilesight.simulator.operations.price import price
@@ -20,6 +21,17 @@ def test_a_kernel_names_the_numbers_that_it_uses() -> None:
     assert added.one_shape == ()
 
 
+def test_a_number_that_is_not_in_the_time_is_not_named() -> None:
+    """Rows that begin anywhere: a product in old tiles, whose time is theirs; a transform without odd factors."""
+    (product,) = kernels_of(
+        H200, operation("mm", (tensor(1, 8192, 2048), tensor(2, 2048, 50257)), (tensor(3, 8192, 50257),))
+    )
+    assert product.note and product.one_shape == ()
+    lines = tensor(1, 64, 4096, dtype="complex64")
+    (transform,) = kernels_of(H200, operation("_fft_c2c", (lines,), (lines,), dim=[1]))
+    assert transform.one_shape == ("fft.point_bit_instructions", "fft.pass_cycles")
+
+
 def test_an_answer_says_in_one_line_how_much_rests_on_one_shape() -> None:
     """Share of the time, and the numbers; an answer without such numbers says nothing."""
     gpu = KernelCostModel(H200)
@@ -29,7 +41,7 @@ def test_an_answer_says_in_one_line_how_much_rests_on_one_shape() -> None:
     (note,) = profile.notes
     share = priced[0][0].time_s / profile.time_s
     text = "of the time rests on numbers that were read off one shape each: elementwise.series_instructions"
-    assert note == f"{share:.0%} {text}"
+    assert note == f"{percent(share)} {text}"
     alone = RecordedStep(operations=(ADDED,), mode="eager", peak_bytes=0)
     assert profile_of(alone, [price(ADDED, KernelCostModel(H200))], H200, "h200", subject="s").notes == ()
 

@@ -12,13 +12,14 @@ from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.sass.flow import flow_of
 from tilesight.simulator.trace.alike.narrowed import narrowed
 from tilesight.simulator.trace.alike.stand_ins import stand_ins
-from tilesight.simulator.trace.cta.cta_run import Iteration, follow_cta
+from tilesight.simulator.trace.cta.cta_run import follow_cta
 from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.every_thread import every_access
 from tilesight.simulator.trace.cta.group import CtaGroup
 from tilesight.simulator.trace.cta.knowable import find_unknown
 from tilesight.simulator.trace.cta.sites import Tracer, find_slice
 from tilesight.simulator.trace.cta.subject import CompiledKernel, Subject
+from tilesight.simulator.trace.positions import Iteration
 
 GRID, WARPS = (8, 32, 1), 2
 ROWS = np.random.default_rng(0).permutation(32 * 64).astype(np.int32)

@@ -1,6 +1,7 @@
 """Instructions whose results are never known: none that is known by a thread is among them, and slices leave them."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.listings import flow_of, words
@@ -13,6 +14,7 @@ from tilesight.simulator.emulator.threads import Threads, special_registers
 from tilesight.simulator.sass.registers import written
 from tilesight.simulator.trace.control_slice import jumps_of, reaching
 from tilesight.simulator.trace.cta.knowable import find_unknown
+from tilesight.simulator.trace.cta.transfer import TransferRules
 
 FLOATS, INDICES = (
     Storage(number=0, size_bytes=1 << 12, name="x"),
@@ -23,6 +25,8 @@ CONSTANTS = words({address: value for address, value in POINTERS.items()})
 MEMORY = Memory([FLOATS, INDICES])
 FROM_X = ("MOV R8, c[0x0][0x210]", "MOV R9, c[0x0][0x214]")
 FROM_INDEX = ("MOV R10, c[0x0][0x218]", "MOV R11, c[0x0][0x21c]")
+WANTED = ("@P0 STG.E [R0.64], RZ", "@P1 STG.E [R2.64], RZ")
+"""All registers and predicates that code may have computed."""
 LOAD_X, LOAD_INDEX = "LDG.E {}, [R8.64]", "LDG.E {}, [R10.64]"
 
 register, predicate = st.sampled_from(["R0", "R1", "R2", "R3"]), st.sampled_from(["P0", "P1"])
@@ -69,7 +73,7 @@ def instructions(draw: st.DrawFn) -> str:
 @given(st.lists(instructions(), min_size=1, max_size=30))
 def test_what_a_thread_knows_is_never_among_what_is_unknown(code: list[str]) -> None:
     """An address or a branch that follows from the arguments would be taken to depend on data."""
-    flow = flow_of(*FROM_X, *FROM_INDEX, *code, "EXIT")
+    flow = flow_of(*FROM_X, *FROM_INDEX, *code, *WANTED, "EXIT")
     unknown = find_unknown(flow, CONSTANTS, MEMORY)
     threads = Threads(constants=CONSTANTS, special=special_registers((1, 1, 1), np.arange(1), 1))
     for place, instruction in enumerate(flow.instructions[:-1]):
@@ -109,7 +113,16 @@ def test_bits_that_are_set_for_sure_are_kept() -> None:
 
 def test_data_that_go_through_shared_memory_stay_unknown() -> None:
     """Every warp of a reduction would be followed through barriers, thread by thread."""
-    code = (*FROM_X, LOAD_X.format("R0"), "STS [R3], R0", "BAR.SYNC 0x0", "LDS R1, [R3]", "FADD R2, R1, R0", "EXIT")
-    assert find_unknown(flow_of(*code), CONSTANTS, MEMORY) == frozenset({2, 5, 6})
-    indices = (*code[:3], "STS [R3], R4", *code[4:])
+    code = (*FROM_X, LOAD_X.format("R0"), "STS [R3], R0", "BAR.SYNC 0x0", "LDS R1, [R3]", "FADD R2, R1, R0", *WANTED)
+    assert find_unknown(flow_of(*code, "EXIT"), CONSTANTS, MEMORY) == frozenset({2, 5, 6})
+    indices = (*code[:3], "STS [R3], R4", *code[4:], "EXIT")
     assert find_unknown(flow_of(*indices), CONSTANTS, MEMORY) == frozenset({2, 6})
+
+
+def test_code_that_no_slice_holds_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of a kernel moves and multiplies data, and took a sixth of its trace."""
+    seen = []
+    made = TransferRules.rule_of
+    monkeypatch.setattr(TransferRules, "rule_of", lambda *args: (seen.append(args[1].opcode), made(*args))[1])
+    find_unknown(flow_of(*FROM_X, LOAD_X.format("R0"), *["FADD R0, R0, R0"] * 50, "EXIT"), CONSTANTS, MEMORY)
+    assert seen == ["MOV", "MOV", "LDG.E", "EXIT"]

@@ -19,9 +19,7 @@ PLACE, REGION, TRIPS, TAIL = 7, 3, 10, 2
 def group_of(lanes: list[int], *trips: int) -> Any:
     """CTAs of these trip counts; the representative makes one access in each iteration of a loop, by so many lanes."""
     positions = [SimpleNamespace(region=REGION, iteration=(at,)) for at in range(len(lanes))]
-    accesses = [
-        SimpleNamespace(visit=at, place=PLACE, active=np.arange(32) < taking) for at, taking in enumerate(lanes)
-    ]
+    accesses = [SimpleNamespace(visit=at, place=PLACE, lanes=taking) for at, taking in enumerate(lanes)]
     representative = SimpleNamespace(positions=positions, accesses=accesses)
     return SimpleNamespace(representative=representative, trips={REGION: np.array(trips)})
 

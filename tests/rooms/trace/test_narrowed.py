@@ -13,13 +13,14 @@ from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.sass.flow import flow_of
 from tilesight.simulator.trace.alike.narrowed import by_tensor, narrowed
 from tilesight.simulator.trace.alike.stand_ins import stand_ins
-from tilesight.simulator.trace.cta.cta_run import Iteration, follow_cta
+from tilesight.simulator.trace.cta.cta_run import follow_cta
 from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.every_thread import every_access
 from tilesight.simulator.trace.cta.group import CtaGroup
 from tilesight.simulator.trace.cta.knowable import find_unknown
 from tilesight.simulator.trace.cta.sites import Tracer, find_slice
 from tilesight.simulator.trace.cta.subject import CompiledKernel, Subject
+from tilesight.simulator.trace.positions import Iteration
 from tilesight.simulator.trace.program.launch import trace
 from tilesight.simulator.trace.touch import mask_kinds
 

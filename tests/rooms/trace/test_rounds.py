@@ -7,8 +7,8 @@ import pytest
 from support.made_code import made_instruction
 from tilesight.simulator.sass.decode import Instruction
 from tilesight.simulator.sass.flow import find_flow
-from tilesight.simulator.trace.cta.cta_run import Position, positions_of
 from tilesight.simulator.trace.paths import OUTSIDE, CtaPaths, find_paths
+from tilesight.simulator.trace.positions import Position, positions_of
 from tilesight.simulator.trace.touch.rounds import Rounds, rounds_of, trips_of
 
 

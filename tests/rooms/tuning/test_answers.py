@@ -133,7 +133,7 @@ def test_an_error_in_one_configuration_of_a_job_leaves_its_neighbours(monkeypatc
         return SimpleNamespace(prediction=prediction_of(row_of(launches[0].grid[0] * 1e-6)))
 
     monkeypatch.setattr(answers, "compiled_launches", compiled)
-    monkeypatch.setattr(answers, "predict_kernels", predicted)
+    monkeypatch.setattr("tilesight.simulator.predict_kernels.predict_kernels", predicted)
     rows = predict_all(CALLS, TARGET, store=None, workers=1)
     assert [number for number, row in enumerate(rows) if row.failed] == [2, 5]
     assert rows[2].refused == (

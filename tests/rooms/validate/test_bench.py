@@ -1,5 +1,7 @@
 """The process that answers: what it dies of costs one answer, and a refusal costs nothing."""
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,3 +63,9 @@ def test_a_process_that_dies_costs_one_answer(monkeypatch: pytest.MonkeyPatch) -
     assert asked.answer({"do": "memory"}) == {"free_bytes": 1}
     asked.close()
     assert process.stopped == 1
+
+
+def test_torch_is_not_imported_before_a_gpu_is_chosen() -> None:
+    """CUDA_VISIBLE_DEVICES counts for nothing once torch has looked at the GPUs."""
+    code = "import sys, tilesight.validate.worker; sys.exit(bool({'torch', 'triton'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-P", "-c", code], check=False).returncode == 0

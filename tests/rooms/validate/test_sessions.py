@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -295,21 +296,16 @@ def asked(monkeypatch: pytest.MonkeyPatch, gpus: list[str]) -> list[str]:
     """What a process on a GPU is asked; it has no answer to anything."""
     questions: list[str] = []
 
-    class Nobody:
-        def __init__(self, gpu: str, timeout_s: float) -> None:
-            pass
+    def answer(job: dict[str, Any]) -> dict[str, Any]:
+        questions.append(job["do"])
+        return {"lost": "nobody is here"}
 
-        def answer(self, job: dict[str, Any]) -> dict[str, Any]:
-            questions.append(job["do"])
-            return {"lost": "nobody is here"}
-
-        def close(self) -> None:
-            questions.append("stop")
+    session = SimpleNamespace(answer=answer, close=lambda: questions.append("stop"))
 
     def compiler(device: object, workers: int, *, code: bool) -> Any:
         return lambda wanted: [RESOURCES for _ in wanted]
 
-    monkeypatch.setattr("tilesight.validate.measure.session.GpuSession", Nobody)
+    monkeypatch.setattr("tilesight.validate.measure.session.GpuSession", lambda gpu, timeout_s: session)
     monkeypatch.setattr("tilesight.cli.bench.compiler", compiler)
     return questions
 

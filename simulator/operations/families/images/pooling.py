@@ -144,7 +144,7 @@ def adaptive_pool_backward(operation: Operation, gpu: KernelCostModel) -> Kernel
         () if is_max else (output,),
         instructions=(thread * LANES + add * taps) * windows.warps * windows.crowding,
         chain=1,
-        latency_s=gpu.chain_s(gpu.cost("pool.adaptive_swap_loads") * swaps, 0.0),
+        latency_s=gpu.chain_s(gpu.cost("pool.adaptive_swap_loads") * swaps, 0.0) if swaps else 0.0,
         l2_s=added_s(sectors * taps * windows.warps, gpu),
         overlap=SERIAL,
     )

@@ -160,11 +160,11 @@ def multiplied(
 ) -> Kernels:
     """The kernels of a product: a memset where tiles are handed out one by one, the product, a sum of splits."""
     text = f"gemm {product.m}x{product.n}x{product.k}" + (f" x{product.batch}" if product.batch > 1 else "")
-    rate, note = _rate(product, gpu)
-    time, ctas = _fastest(product, rate, gpu)
-    splits = 1
     long, short = max(product.m, product.n), min(product.m, product.n)
     is_old = product.dtype in RATES and not product.aligned and short > 1
+    rate, note = _rate(product, gpu, is_old=is_old)
+    time, ctas = _fastest(product, rate, gpu)
+    splits = 1
     side = 128 if product.pairs else _unaligned_tile(long, short) if is_old else 64
     few = product.batch * ceil(long / side) * ceil(short / side)
     least = SPLIT_K if short <= 8 or few < SPLIT_SHARE * gpu.sms else DEEP_K
@@ -204,13 +204,14 @@ def _tensor_peak(product: Product, gpu: KernelCostModel) -> float:
     return float(peak) * gpu.device.tensor_clock_hz
 
 
-def _rate(product: Product, gpu: KernelCostModel) -> tuple[float, str]:
-    """FLOP/s of an SM for operands of its type, and what is guessed in it."""
+def _rate(product: Product, gpu: KernelCostModel, *, is_old: bool = False) -> tuple[float, str]:
+    """FLOP/s of an SM for operands of its type, and what is guessed in it. Args: is_old: its time is not from there."""
     device = gpu.device
     if product.dtype in RATES and (peak := _tensor_peak(product, gpu)):
         if product.aligned:
             return peak, ""
-        return gpu.cost("matmul.unaligned_fraction") * peak, "rows do not begin at multiples of 16 bytes"
+        fraction = 1.0 if is_old else gpu.cost("matmul.unaligned_fraction")
+        return fraction * peak, "rows do not begin at multiples of 16 bytes"
     return gpu.cost(
         "matmul.simt_fraction"
     ) * 2 * device.fma_per_cycle * device.boost_clock_hz, f"{product.dtype} without tensor cores"

@@ -14,9 +14,9 @@ import numpy as np
 
 from ....emulator.thread_values import Array
 from ....limits import SECTOR_BYTES
-from ...cta.cta_run import Iteration
 from ...cta.sites import Tracer
 from ...paths import OUTSIDE
+from ...positions import Iteration
 from ..cta_class import CtaClass
 from ..footprints import Rectangle
 from ..listing import MOST_PIECES, MOST_RECTANGLES, Listing

@@ -18,11 +18,12 @@ from ....limits import SECTOR_BYTES
 from ....sass.memory_instructions import bytes_of
 from ...alike.narrowed import by_tensor, narrowed
 from ...alike.stand_ins import stand_ins
-from ...cta.cta_run import CtaRun, Iteration, Position, blocks_of
+from ...cta.cta_run import CtaRun
 from ...cta.every_thread import every_access
 from ...cta.group import CtaGroup
 from ...cta.sites import Slice, Tracer
 from ...cta.subject import Subject
+from ...positions import Iteration, Position, blocks_of
 from ..cta_class import CtaClass
 from ..phases import Part
 from ..use_keys import BY_WARP, Prologue, UseKey, key_of, path_of

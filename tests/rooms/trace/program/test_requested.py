@@ -10,7 +10,7 @@ from tilesight.simulator.trace.program.requested import Requested, requested_byt
 def access(place: int, *lanes: int, size: int = 4) -> Any:
     """An access of warps of which so many lanes take part."""
     active = np.arange(32)[None, :] < np.array(lanes)[:, None]
-    return SimpleNamespace(place=place, active=active, size_bytes=size)
+    return SimpleNamespace(place=place, active=active, lanes=sum(lanes), size_bytes=size)
 
 
 def path_class(*accesses: Any, members: tuple[int, ...] = (1,)) -> Any:
