@@ -1,14 +1,22 @@
-"""The options of a configuration: those that the schedules declare."""
+"""The options of a configuration, which schedules declare; and the problems that a schedule with them is to solve."""
 
 import inspect
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar
 
+from ..simulator.problems.problem import Problem
+from ..simulator.schedules.contract import Schedule
 from ..simulator.schedules.options import Option
 from ..simulator.schedules.registry import all_options, all_schedules
+from .given import Given
 from .groups import Group, parameter, typed_as
-from .output import BadInput
+from .model.options import ModelOptions
+from .output import BadInput, bad_input
 from .parse import each_once
+from .shapes import ShapeOptions, refuse_unread_shape
+
+Shape = TypeVar("Shape", bound=ShapeOptions)
 
 
 class ConfigOptions(Group):
@@ -65,3 +73,64 @@ def _described(option: Option, several: bool) -> dict[str, Any]:
     only = f" ({takers[0]} only)" if len(takers) == 1 else ""
     text = option.help.removesuffix(".") + only + "."
     return {"help": text, "metavar": f"{metavar},..." if several else metavar}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posed:
+    """A problem and what is to solve it."""
+
+    problem: Problem
+    names: Sequence[str]
+    """Of its schedules, as they were asked for."""
+    schedules: Sequence[Schedule]
+    options: dict[str, Any]
+    """Those options of a configuration that the user gave and any of the schedules takes."""
+    notes: tuple[str, ...]
+    """Remarks on the model that the problem is of."""
+
+
+def pose(
+    parts: "Sequence[tuple[Shape, list[str] | None]]",
+    build: Callable[[Shape, type[Problem]], Problem],
+    model: ModelOptions,
+    config: ConfigOptions,
+    typed: Given,
+    usual: list[str] | None = None,
+) -> list[Posed]:
+    """What the options ask, pass by pass.
+
+    Args:
+        parts: options of each pass, and names of its schedules, as `ShapeOptions.passes` has them.
+        build: makes a problem of a type.
+        model: whose heads, element type and mask fill the problem.
+        config: options of the schedules.
+        typed: options that the user gave.
+        usual: schedules where none is named, the default one of the pass where None.
+
+    Raises:
+        BadInput: an option is not allowed, or changes nothing.
+    """
+    from ..simulator.explore.space import options_of, schedules_named
+
+    asked = []
+    for part, named in parts:
+        names = part.schedules(named or usual)
+        kind = part.kind(names)
+        shape, notes = model.fill(part, kind, names, typed)
+        problem = build(shape, kind)
+        with bad_input("schedule"):
+            asked.append((problem, names, schedules_named(names, type(problem)), notes))
+    every = [schedule for _, _, schedules, _ in asked for schedule in schedules]
+    refuse_unread_shape(typed, every)
+    given = config.given()
+    with bad_input(*all_options()):
+        return [
+            Posed(
+                problem=problem,
+                names=names,
+                schedules=schedules,
+                options=options_of(schedules, every, given),
+                notes=notes,
+            )
+            for problem, names, schedules, notes in asked
+        ]

@@ -10,9 +10,9 @@ from ..simulator.schedules.contract import Schedule
 from ..simulator.schedules.registry import all_options
 from ..simulator.schedules.smaller import changes, smaller
 from .compiled import CostOptions
+from .configs import Posed
 from .groups import typed_as
 from .output import BadInput, bad_input
-from .posed import Posed
 
 CAUSES = {
     "shared memory": ("smem_bytes", ("block_m", "block_n", "num_stages")),

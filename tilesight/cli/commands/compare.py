@@ -9,7 +9,7 @@ import typer
 from ...simulator.problems.attention import MAX_SEQLEN
 from ...simulator.schedules.registry import all_options
 from ..compiled import CostOptions
-from ..configs import ConfigOptions
+from ..configs import ConfigOptions, Posed, pose
 from ..given import given, refuse_unread
 from ..groups import flag, option, spread
 from ..limit import SimulationsLimit, limit_of
@@ -17,7 +17,6 @@ from ..model.options import ModelOptions
 from ..options import MachinesOptions, SchedulesOptions, one_device
 from ..output import BadInput, announce_compiler, answer, bad_input, progress, text_color, text_width
 from ..parse import each_once
-from ..posed import Posed, pose
 from ..shapes import BOTH, ShapeOptions
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ..compiled import CostOptions, compiler_for
-from ..configs import ConfigOptions
+from ..configs import ConfigOptions, Posed, pose
 from ..given import given, refuse_unread
 from ..groups import argument, flag, spread, word
 from ..kernels import TARGET, Function, PartialOptions
@@ -15,7 +15,6 @@ from ..limit import LimitOptions
 from ..model.options import ModelOptions
 from ..options import MachineOptions, ScheduleOptions
 from ..output import BadInput, announce_compiler, answer, text_color, text_width
-from ..posed import Posed, pose
 from ..shapes import ProblemOptions
 
 if TYPE_CHECKING:

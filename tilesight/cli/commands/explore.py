@@ -8,7 +8,7 @@ import typer
 
 from ...simulator.schedules.registry import all_options
 from ..compiled import CostOptions, of_use
-from ..configs import SpaceOptions
+from ..configs import Posed, SpaceOptions, pose
 from ..given import given, made, refuse_unread
 from ..groups import flag, option, spread
 from ..limit import ALL_LIMIT_S, WorkersOptions, limit_of, limit_of_all, seconds
@@ -16,7 +16,6 @@ from ..model.options import ModelOptions
 from ..options import MachinesOptions, SchedulesOptions, one_device
 from ..output import PAGE, announce_compiler, answer, bad_input, progress, text_color, text_width
 from ..parse import whole
-from ..posed import Posed, pose
 from ..shapes import BOTH, ProblemOptions
 
 if TYPE_CHECKING:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..each import each_device, leave
 from ..given import made
 from ..groups import Group, argument, flag, option, spread
 from ..kernels import REPREDICT, SWEEP, TARGET, Function, PartialOptions, TimingOptions, swept
 from ..limit import LimitOptions
-from ..options import DevicesOptions, one_device
+from ..options import DevicesOptions, each_device, leave, one_device
 from ..output import PAGE, TIMELINE, BadInput, answer, say, show, text_color, text_width, trace_bytes
 
 if TYPE_CHECKING:

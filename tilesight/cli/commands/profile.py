@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...simulator.operations.groups import KEYS
 from ...simulator.operations.operation import MODES, Mode
-from ..each import each_device, leave
 from ..groups import Group, argument, flag, option, spread, typed_as, word
 from ..kernels import PartialOptions, need_compiler, users_code
 from ..limit import LimitOptions, WorkersOptions, limit_of, stages
 from ..model.buckets import bucket_sizes
-from ..options import DevicesOptions, one_device
+from ..options import DevicesOptions, each_device, leave, one_device
 from ..output import BadInput, announce_compiler, answer, bad_input, progress, show, text_color, text_width
 from ..parse import each_once
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ..compiled import CostOptions, of_use
-from ..configs import ConfigOptions
+from ..configs import ConfigOptions, Posed, pose
 from ..given import given, refuse_unread
 from ..groups import flag, option, spread, word
 from ..limit import SimulationLimit, limited_answer
 from ..model.options import ModelOptions
 from ..options import MachineOptions, ScheduleOptions
 from ..output import TIMELINE, BadInput, announce_compiler, answer, bad_input, say, trace_bytes
-from ..posed import Posed, pose
 from ..shapes import BOTH, ProblemOptions
 
 if TYPE_CHECKING:
