@@ -111,12 +111,12 @@ def find_slice(subject: Subject) -> Slice:
 @lru_cache(maxsize=FLOWS_KEPT)
 def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: frozenset[int] | None) -> Slice:
     """The same. Args: unknown, stored: as of `Subject`; given: whether memory has values."""
-    found = find_accesses(flow)
-    code_slice = _slice(flow, unknown, given, found.roots, found.touching, stored=stored)
-    if code_slice.shared and found.copying:
+    accesses = find_accesses(flow)
+    code_slice = _slice(flow, unknown, given, accesses.roots, accesses.touching, stored=stored)
+    if code_slice.shared and accesses.copying:
         # Words of descriptors go through shared memory, too.
         code_slice = replace(code_slice, exchanging=frozenset(range(len(flow.blocks))))
-    return replace(code_slice, copying=found.copying, writes=found.writes)
+    return replace(code_slice, copying=accesses.copying, writes=accesses.writes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,18 +40,10 @@ def group_accesses(cta_class: CtaClass) -> tuple[dict[UseKey, Accesses], dict[in
         storage = cta_class.subject.memory.number_of(int(access.taken[0]))
         key = key_of(instruction, (position.region, position.piece), cta_class.phases, access.place, storage)
         parts = by_warp(access, path == "atomic", COMPARE in instruction.modifiers) if path in BY_WARP else (touched,)
+        lowest = int(access.taken.min())
         requested = stored_by_warp(access) if (kind, path) == ("store", "plain") else 0
         grouped[key][position.iteration].append(
-            IterationAccess(
-                place=access.place,
-                position=position,
-                touched=parts,
-                sectors=sectors,
-                anchor=access.anchor,
-                lowest=int(access.taken.min()),
-                box=access.box,
-                requested=requested,
-            )
+            IterationAccess(access.place, position, parts, sectors, access.anchor, lowest, access.box, requested)
         )
     shares = {place: max(0.0, 1.0 - fetches / touches) for place, (fetches, touches) in counts.items() if touches}
     return grouped, {place: share for place, share in shares.items() if share > 0}

@@ -147,5 +147,5 @@ def test_what_differs_in_some_ctas_is_not_followed_in_all(monkeypatch: pytest.Mo
     monkeypatch.setattr(mask_kinds, "signatures", counted)
     traced = trace(CALLED, 1 << 16)
     assert followed[STORE] <= mask_kinds.SAMPLED_CTAS * mask_kinds.MOST_KINDS
-    assert followed[COLUMN] == GRID[0]
+    assert followed[COLUMN] < mask_kinds.TOGETHER < prod(GRID)
     assert traced.known == traced.accesses == 4

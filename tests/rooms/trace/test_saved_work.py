@@ -88,8 +88,8 @@ def test_few_ctas_are_followed_once_for_all_tensors(monkeypatch: pytest.MonkeyPa
     columns = []
     for limit in (0, len(CTAS) + 1):
         monkeypatch.setattr(mask_kinds, "TOGETHER", limit)
-        found = mask_kinds._signatures_of(tracer, group, wanted)
-        columns.append({place: column.tolist() for place, column in found.items()})
+        by_place = mask_kinds._signatures_of(tracer, group, wanted)
+        columns.append({place: column.tolist() for place, column in by_place.items()})
     assert columns[0] == columns[1] and len(columns[0]) == 2
 
 
