@@ -10,6 +10,7 @@ Before a number is reused for another granule, its old granule is dropped from L
 CTAs that run at the same time may be whole windows apart, and must not hit each other's data.
 """
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,10 +36,11 @@ from ..core.engine.program import (
 from ..device.device import Device
 from ..integers import cdiv
 from ..launch.lists import Lists
-from ..launch.program import ASYNCHRONOUS, THROUGH_L1, Affine, Launch, Loop, Step, Tensor, Tile, TileProgram
+from ..launch.program import ASYNCHRONOUS, THROUGH_L1, Affine, Launch, Loop, Step, Tensor, Tile
 from ..launch.walk import pipelined_stages, steps
-from ..limits import LINE_BYTES, SECTOR_BYTES
+from ..limits import SECTOR_BYTES
 from ..sm.step_cost import StepCost
+from .neighbours import bytes_beside, read_alone, row_of
 
 SPILLED_BYTES, LEAST_BYTES, MOST_SPILLED = 1 << 16, 256, 62
 """Granules of spilled registers: of one size, no larger than the first, a multiple of the second [B], as long as there
@@ -52,8 +54,6 @@ FOLD_ABOVE_GRANULES = 1 << 21
 """Granules of a tensor above which several share a number, so that tables fit a CPU's memory."""
 MOST_WINDOWS_AT_THE_LIMIT = 4
 """Times that a tensor just above that limit is folded at most: its numbers are a fourth as many, or more."""
-NEIGHBOURS, HALF = 16, 0.5
-"""First items that are looked at, and the share of them beside which the next one has to lie."""
 FOLD_L2_CAPACITIES = 8
 """How many times what L2 holds lies at least between granules that share one: the first has long been driven out."""
 
@@ -279,6 +279,7 @@ def _lower_tiles(
     """Tiles and where they begin, as in `core.engine.program`. Args: added: whether a load of its step has added it."""
     rows: list[tuple[float, ...]] = []
     origins = np.zeros((len(tiles), 3, TERMS, 2), dtype=np.int64)
+    begun = Counter(row_of(launch.program, tile) for tile in tiles)
     base = 1
     for tile, waits, origin in zip(tiles, added, origins, strict=True):
         element_bytes = _element_bytes(launch, tile)
@@ -296,32 +297,14 @@ def _lower_tiles(
         if tile.lists is not None:
             lists, terms_of_lists = (variables[tile.lists.at], base), tile.lists.per
             base += len(tile.lists.spans) + len(tile.lists.pieces)
-        beside = _bytes_beside(launch.program, tile, extent[1])
-        alone = beside < LINE_BYTES and all(name in launch.program.variables for name, _ in tile.col)
+        beside = bytes_beside(launch.program, tile, extent[1])
+        alone = read_alone(launch.program, tile, beside, begun)
         places = (*lists, beside, alone)
         rows.append((index[tile.tensor], variables[tile.slab], *extent, *flags, tile.part_fraction, *places))
         for axis, terms, factor in ((ROW, tile.row, 1), (COL, tile.col, element_bytes), (LIST, terms_of_lists, 1)):
             for term, (name, coefficient) in enumerate(terms):
                 origin[axis, term] = variables[name], coefficient * factor
     return np.array(rows, dtype=TILE), origins
-
-
-def _bytes_beside(program: TileProgram, tile: Tile, width: int) -> int:
-    """Bytes of a row that a tile and those of the next items take side by side: a line where they fill it.
-
-    Args:
-        width: of its rows [B].
-    """
-    if width >= LINE_BYTES or tile.lists is not None:
-        return width
-    table = program.items(np.arange(min(program.item_count, NEIGHBOURS)))
-    columns = dict(zip(program.variables, table.T, strict=True))
-    row, col = (
-        sum((factor * columns[name] for name, factor in terms if name in columns), np.zeros(len(table)))
-        for terms in (tile.row, tile.col)
-    )
-    goes_on = (np.diff(col) == tile.cols) & (np.diff(row) == 0) & (np.diff(columns.get(tile.slab, row)) == 0)
-    return LINE_BYTES if len(goes_on) and goes_on.mean() > HALF else width
 
 
 def _element_bytes(launch: Launch, tile: Tile) -> int:
