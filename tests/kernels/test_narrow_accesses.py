@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-ROWS, TOLD = 64, "accesses of 2 B, not 16"
+ROWS, NARROW = 64, "accesses of 2 B, not 16"
 
 
 @triton.jit
@@ -71,13 +71,13 @@ def notes(kernel, *numbers: int) -> list[str]:
 def test_a_stride_that_is_a_multiple_unknown_to_the_compiler_is_named(kernel, number: int) -> None:
     """8 but not 16 elements, or not specialised, or `tl.multiple_of` on the argument itself: 2 B at a time."""
     (note,) = notes(kernel, number)
-    assert TOLD in note and f"stride = {number}" in note and "multiples of 8" in note
+    assert NARROW in note and f"stride = {number}" in note and "multiples of 8" in note
 
 
 def test_a_bound_of_the_mask_is_named() -> None:
     """Eight elements share their mask, which nobody told the compiler."""
     (note,) = notes(masked, ROWS * 4096 - 8)
-    assert TOLD in note and "n = " in note
+    assert NARROW in note and "n = " in note
 
 
 @pytest.mark.parametrize(
