@@ -17,8 +17,7 @@ def add(X, Y, Z, n, BLOCK: tl.constexpr):
     tl.store(Z + i, tl.load(X + i, mask=i < n) + tl.load(Y + i, mask=i < n), mask=i < n)
 
 
-def run():
-    n = 1 << 26
+def run(n=1 << 26):
     x, z = torch.empty(n, device="cuda", dtype=torch.float16), torch.empty(n, device="cuda", dtype=torch.float16)
     y = torch.empty(n, device="cuda", dtype=torch.float16)
     scale[(n // 1024,)](x, y, n, BLOCK=1024)

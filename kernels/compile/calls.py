@@ -1,5 +1,6 @@
 """Recorded launches, compiled: the machine code of whatever kernel a user has, through the door that the twins take."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -10,7 +11,6 @@ from ...simulator.device.device import Device
 from ...simulator.emulator.storage import Storage
 from ...simulator.emulator.tma.descriptor import image_of
 from ...simulator.jobs.attempts import internal
-from ...simulator.launch.program import Resources
 from ...simulator.refusal import Refusal
 from ...simulator.trace.cta.subject import CompiledKernel
 from ..interpreter import Interpreter
@@ -27,6 +27,8 @@ ELEMENT_BYTES = {
     "i16": 2, "u16": 2, "fp16": 2, "bf16": 2, "i32": 4, "u32": 4, "fp32": 4, "i64": 8, "u64": 8, "fp64": 8,
 }  # fmt: skip
 """Element type as Triton writes it -> size [B]."""
+UNTOLD = re.compile(r"%(\w+): i(?:32|64) loc")
+"""An integer parameter in the first IR, of which Triton was told no divisor."""
 WORKSPACE_NUMBER = 1 << 20
 """Number of the storage that is the workspace of each launch: the allocator gives one after the other the same."""
 
@@ -83,6 +85,9 @@ def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> Compil
     call = _with_workspace(call, int(answer["workspace_bytes"]))
     arguments = {**call.arguments, **_descriptors(call, answer["boxes"])}
     code = code_of(answer, call.job, arguments, call.grid, outcome.resources)
+    note = specialisation_note(call.job, call.num_warps, outcome.resources.warps_per_cta)
+    untold = UNTOLD.findall(call.job["ttir"])
+    offsets = [(parameter["name"], parameter["address"]) for parameter in answer["code"]["parameters"]]
     return CompiledKernel(
         name=call.name,
         grid=call.grid,
@@ -90,13 +95,9 @@ def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> Compil
         num_stages=call.num_stages,
         resources=replace(outcome.resources, code=code),
         storages=call.storages,
-        notes=_notes(call, outcome.resources),
+        notes=(f"kernel {call.name}: {note}",) if note else (),
+        untold={name: (address, int(call.arguments[name])) for name, address in offsets if name in untold},
     )
-
-
-def _notes(call: KernelCall, resources: Resources) -> tuple[str, ...]:
-    note = specialisation_note(call.job, call.num_warps, resources.warps_per_cta)
-    return (f"kernel {call.name}: {note}",) if note else ()
 
 
 def _with_workspace(call: KernelCall, bytes_per_cta: int) -> KernelCall:

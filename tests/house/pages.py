@@ -14,7 +14,8 @@ WRITTEN = re.compile(r"^Write `(\S+)`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.
 HEADING = re.compile(r"^## +(.+)$", re.MULTILINE)
 OURS, EXPLORE = "tilesight", "make explore"
 YOUR_KERNEL, PYTORCH = "docs/your-kernel.md", "docs/pytorch.md"
-COMPILED = (YOUR_KERNEL, PYTORCH)
+CHOOSE, DIFF = "docs/choose.md", "docs/diff.md"
+COMPILED = (YOUR_KERNEL, PYTORCH, CHOOSE, DIFF)
 """Pages whose commands need torch and triton; `tests/kernels` runs them."""
 WIDTH = re.compile(r"COLUMNS=(\d+) ")
 LEFT_OUT = "..."

@@ -8,7 +8,7 @@ from house.farm import ROOT
 from house.pages import DOCS, FENCE, OURS, PAGES, name, program, sections
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-OTHERS = {"make", "pip", "git"}
+OTHERS = {"make", "pip", "git", "pytest"}
 MOST_DECISIONS, MOST_DECISION_LINES = 12, 20
 
 

@@ -1,7 +1,7 @@
 """A launch as the tracer is given it: machine code, arguments, memory; and the error of one that cannot be traced."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from math import prod
 
@@ -21,6 +21,7 @@ class CompiledKernel:
         resources: of a CTA, with the machine code, whose constant bank holds the arguments;
         storages: memory that its pointers point to;
         notes: remarks, one line each;
+        untold: integer argument of which the compiler knows no divisor -> where in the constant bank [B], value;
         first: where its first CTA stands in the grid of the launch, of which it may be a part.
     """
 
@@ -31,6 +32,7 @@ class CompiledKernel:
     resources: Resources
     storages: tuple[Storage, ...]
     notes: tuple[str, ...] = ()
+    untold: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     first: tuple[int, int, int] = (0, 0, 0)
 
     @property

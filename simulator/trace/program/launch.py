@@ -26,7 +26,7 @@ from ..touch.footprints import rectangles_of
 from ..touch.in_l1 import REACH
 from ..touch.uses import Use
 from .continued import Continued
-from .left_out import notes_on_counters, notes_on_lost_pieces, notes_on_outside_calls, notes_on_rare_sides
+from .left_out import narrow_notes, notes_on_counters, notes_on_lost_pieces, notes_on_outside_calls, notes_on_rare_sides
 from .nest import nest_of
 from .pitches import Piece, Rows, one_row, rows_of
 from .requested import Requested, requested_bytes, scattered_lanes
@@ -131,6 +131,7 @@ def trace(kernel: CompiledKernel, room_bytes: float) -> Traced:
         notes += notes_on_outside_calls(subject)
         notes += notes_on_lost_pieces(subject, classes)
         notes += notes_on_rare_sides(subject, doubts, classes[0].representative.cta)
+        notes += narrow_notes(subject, classes[0].representative)
     except CannotFollow as error:
         raise Refused(f"kernel {kernel.name}: {kernel.where(error.address)}{error}") from error
     visited = {

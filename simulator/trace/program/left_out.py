@@ -1,13 +1,20 @@
-"""What a prediction leaves out of a kernel, in words for its author: rare sides of branches, prints and assertions."""
+"""Remarks on a kernel for its author: rare sides, prints and assertions that are left out, accesses of few bytes."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 
-from ...limits import SECTOR_BYTES
+from ...emulator.storage import STORAGE_SHIFT
+from ...emulator.thread_values import Array
+from ...limits import SECTOR_BYTES, WARP_THREADS
 from ...refusal import CannotFollow, Refused
+from ...sass.memory_instructions import PLAIN_GLOBAL, addresses_of
+from ...sass.operands import launch_offset
+from ...sass.registers import guard_of
+from ..control_slice import slice_of
 from ..cta.block_counts import count_blocks
+from ..cta.cta_run import CtaRun
 from ..cta.doubts import Doubts
 from ..cta.rare_sides import RareSides, calls_outside
 from ..cta.subject import Subject
@@ -15,7 +22,7 @@ from ..touch.classes import PathClass
 
 MOST_STEPS = 20_000
 """Blocks of one CTA that are gone through to see what rare sides would add: a second or two."""
-TENFOLD = 10
+TENFOLD, WIDEST_BYTES = 10, 16
 PRINT, ASSERT = "device_print", "device_assert"
 
 
@@ -93,3 +100,29 @@ def notes_on_outside_calls(subject: Subject) -> list[str]:
             what = "a call of the CUDA runtime (a check of debug=True, or a print) is left out"
         notes[f"{subject.place_text(place)}: {what}"] = None
     return list(notes)
+
+
+def narrow_notes(subject: Subject, run: CtaRun) -> list[str]:
+    """A remark on lines whose first accesses by a CTA fill wider words, where arguments hide that."""
+    code, untold, name = subject.flow.instructions, subject.kernel.untold, subject.kernel.name
+    notes: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    lines: defaultdict[tuple[str, int, int], dict[int, Array]] = defaultdict(dict)
+    for access in run.accesses if untold else ():
+        if code[access.place].family in PLAIN_GLOBAL and access.lanes:
+            key = (subject.line_text(access.place), access.size_bytes, int(access.taken[0] >> STORAGE_SHIFT))
+            lines[key].setdefault(access.place, access.taken)
+    for (line, size, _), taken in lines.items():
+        at = np.unique(np.concatenate(list(taken.values())))
+        ends = np.diff(at, prepend=at[0], append=at[-1]) != size
+        width = int(np.gcd.reduce([WIDEST_BYTES, *at[ends[:-1]], *at[ends[1:]] + size]))
+        if width <= size or at.size * size < width * WARP_THREADS * subject.kernel.warps:
+            continue
+        roots = {place: (*addresses_of(code[place]), *guard_of(code[place])) for place in taken}
+        deciding = (place for block in slice_of(subject.flow, roots) for place in block)
+        read = {launch_offset(operand) for place in deciding for operand in code[place].operands}
+        values = {argument: value for argument, (offset, value) in untold.items() if offset in read}
+        if values and not any(value % (width // size) for value in values.values()):
+            text = f"accesses of {size} B, not {width}: the compiler does not know these multiples of {width // size}: "
+            notes[text + ", ".join(f"{argument} = {value}" for argument, value in values.items())][line] = None
+    cure = "make these tl.constexpr; tl.multiple_of works on offsets that are computed from them, not on arguments"
+    return [f"kernel {name}: {', '.join(places)}: {text}; {cure}" for text, places in notes.items()]
