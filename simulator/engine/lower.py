@@ -298,7 +298,7 @@ def _lower_tiles(
             base += len(tile.lists.spans) + len(tile.lists.pieces)
         beside = _bytes_beside(launch.program, tile, extent[1])
         alone = beside < LINE_BYTES and all(name in launch.program.variables for name, _ in tile.col)
-        places = (*lists, beside, alone)
+        places = (*lists, tile.is_gathered, beside, alone)
         rows.append((index[tile.tensor], variables[tile.slab], *extent, *flags, tile.part_fraction, *places))
         for axis, terms, factor in ((ROW, tile.row, 1), (COL, tile.col, element_bytes), (LIST, terms_of_lists, 1)):
             for term, (name, coefficient) in enumerate(terms):
@@ -312,7 +312,7 @@ def _bytes_beside(program: TileProgram, tile: Tile, width: int) -> int:
     Args:
         width: of its rows [B].
     """
-    if width >= LINE_BYTES or tile.lists is not None:
+    if width >= LINE_BYTES or tile.is_gathered:
         return width
     table = program.items(np.arange(min(program.item_count, NEIGHBOURS)))
     columns = dict(zip(program.variables, table.T, strict=True))

@@ -53,6 +53,9 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
                     rows = _reach(tile.row, tile.rows, 1, around, values)
                     cols = _reach(tile.col, tile.cols, size, around, values)
                     if tile.lists is not None:
+                        pieces = tile.lists.counts(values[tile.lists.at], values[tile.lists.until]).sum()
+                        if pieces > MOST_RECTANGLES:
+                            return 0
                         rows, cols = _listed(tile.lists, values, rows, cols, size)
                     covered[name].add(*rows, *cols)
                     if sum(slab.rectangles for slab in covered.values()) > MOST_RECTANGLES:
