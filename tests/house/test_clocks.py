@@ -18,6 +18,7 @@ REASONS = {
     "benchmarks/bench_profile.py": "measures time",
     "benchmarks/bench_simulate.py": "measures time",
     "benchmarks/bench_sm.py": "measures time",
+    "benchmarks/bench_trace.py": "measures time",
     "benchmarks/bench_tune.py": "measures time",
     "support/fake/worker.py": "hangs when it is told to",
     "gpu/test_measuring.py": "its subject is a slow host",

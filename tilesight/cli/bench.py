@@ -56,12 +56,12 @@ def checkpoint(points: PointsOptions, device: Named, workers: int, asked: Asked,
     from ..validate.experiments.checkpoint import both_passes
     from ..validate.report.checkpoint import checkpoint_html, checkpoint_text
 
-    found = answers[0] if len(answers) == 1 else both_passes(*answers)
+    result = answers[0] if len(answers) == 1 else both_passes(*answers)
     tell(
         asked,
-        found.to_dict(),
-        lambda: checkpoint_text(found, text_width(), text_color()),
-        html=lambda: checkpoint_html(found, made),
+        result.to_dict(),
+        lambda: checkpoint_text(result, text_width(), text_color()),
+        html=lambda: checkpoint_html(result, made),
     )
 
 

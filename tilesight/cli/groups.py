@@ -150,8 +150,8 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     groups = {item.name: item.annotation for item in taken if issubclass(item.annotation, Group)}
     parameters: list[inspect.Parameter] = []
     for item in taken:
-        own = item.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        parameters += _parameters(groups[item.name]) if item.name in groups else [own]
+        parameter = item.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        parameters += _parameters(groups[item.name]) if item.name in groups else [parameter]
 
     def spread_command(**values: Any) -> None:
         built = {

@@ -13,6 +13,7 @@ Predictions are to be committed before anything is measured. `measure` needs tor
 
 import argparse
 import json
+import lzma
 import statistics
 import subprocess
 from collections.abc import Iterator
@@ -147,7 +148,8 @@ def compare(options: argparse.Namespace) -> None:
     """Print predicted over measured, cold and warm, as a table, and the mean error."""
     sides = []
     for file in (options.file, Path(options.names[0])):
-        rows = map(json.loads, file.read_text("utf-8").splitlines())
+        with (lzma.open if file.suffix == ".xz" else open)(file, "rt", encoding="utf-8") as text:
+            rows = [json.loads(line) for line in text]
         sides.append({named((row["probe"], row["variant"])): row for row in rows})
     errors: dict[str, list[float]] = {"cold_us": [], "warm_us": []}
     for name, row in sides[0].items():

@@ -32,10 +32,10 @@ def add(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
         return _words(sum_of(numbers)), ()
     carries = [source.astype(np.int64) for source in sources if source.dtype == np.bool_] if "X" in modifiers else []
     total = sum_of(numbers + carries)
-    return (total & WORD_MASK,), _wraps(total, 2)
+    return (total & WORD_MASK,), carries_of(total, 2)
 
 
-def _wraps(total: Array, times: int = 1) -> Iterator[Array]:
+def carries_of(total: Array, times: int = 1) -> Iterator[Array]:
     """Whether a sum wraps once, and so many times."""
     return (total >= wraps << 32 for wraps in range(1, times + 1))
 
@@ -77,7 +77,7 @@ def shifted_add(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results
         # Minus zero carries, however far it is shifted.
         moved = a << (shift & 31) & WORD_MASK
         total = sum_of([np.where(a > WORD_MASK, a, moved) if (a > WORD_MASK).any() else moved, b, *carries])
-        return (total & WORD_MASK,), _wraps(total)
+        return (total & WORD_MASK,), carries_of(total)
     if "SX32" in modifiers:
         a, b, shift = sources[:3]
         c = signed(a) >> 31
@@ -87,7 +87,7 @@ def shifted_add(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results
     shift = shift & 31
     upper = (pair << shift) >> 32 & WORD_MASK
     total = sum_of([upper, b, *carries])
-    return (total & WORD_MASK,), _wraps(total)
+    return (total & WORD_MASK,), carries_of(total)
 
 
 def shift(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:

@@ -20,14 +20,7 @@ from .footprints import Runs, layers_of, moved, part_fraction_of, runs_of, whole
 from .grouped_accesses import group_accesses
 from .listed_boxes import boxes_of
 from .rounds import MOST_STRETCHES, rounds_are_alike, stretches_of
-from .stride_patterns import (
-    StridePattern,
-    distances_of,
-    first_iterations,
-    has_bases,
-    split_by_bases,
-    stride_pattern_of,
-)
+from .stride_patterns import StridePattern, distances_of, first_iterations, has_bases, split_by_bases, stride_pattern_of
 from .use_keys import Accesses, IterationAccess, Iterations, UseKey, join_prologues
 from .uses import Uneven, Use
 

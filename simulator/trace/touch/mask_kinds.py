@@ -150,7 +150,7 @@ def _find_signatures(
     wanted = frozenset({*code_slice.touching, *code_slice.copying}) - listed
     of_each = [_sample(np.flatnonzero(by_probes == kind), SAMPLED_CTAS) for kind in kinds] if few else [first]
     sampled = np.concatenate(of_each)
-    of_sampled = _signatures_of(tracer, group.subset(sampled), wanted)
+    of_sampled = signatures_of(tracer, group.subset(sampled), wanted)
     differing = [
         kind
         for kind in kinds
@@ -159,7 +159,7 @@ def _find_signatures(
     chosen = np.flatnonzero(np.isin(by_probes, differing)) if few else np.arange(len(group))
     scattered: frozenset[int] = frozenset()
     if len(chosen) > LOOKED_AT:
-        of_some = _signatures_of(tracer, group.subset(_sample(chosen, LOOKED_AT)), wanted)
+        of_some = signatures_of(tracer, group.subset(_sample(chosen, LOOKED_AT)), wanted)
         # More kinds than may be of some CTAs are more than may be of all: these are left out first in any case.
         scattered = frozenset(place for place, column in of_some.items() if len(np.unique(column)) > MOST_KINDS)
         if len(chosen) * tracer.subject.kernel.warps > MOST_WARPS:
@@ -169,7 +169,7 @@ def _find_signatures(
                     " look at each; some stand for all"
                 )
             chosen = chosen[:0]
-    of_chosen = _signatures_of(tracer, group.subset(chosen), wanted - scattered) if len(chosen) else {}
+    of_chosen = signatures_of(tracer, group.subset(chosen), wanted - scattered) if len(chosen) else {}
     # A row for each kind, of its first sampled CTA, and one for each chosen CTA.
     row = np.searchsorted(kinds, by_probes)
     row[chosen] = len(kinds) + np.arange(len(chosen))
@@ -182,7 +182,7 @@ def _find_signatures(
     return _Signatures(by_place=by_place, row=row, scattered=scattered)
 
 
-def _signatures_of(tracer: Tracer, group: CtaGroup, wanted: frozenset[int]) -> dict[int, Array]:
+def signatures_of(tracer: Tracer, group: CtaGroup, wanted: frozenset[int]) -> dict[int, Array]:
     """Signatures of all CTAs, by those that stand for them, tensor by tensor: place -> uint64 (CTAs,)."""
     run, columns = group.representative, dict[int, Array]()
     if len(group) < TOGETHER and not tracer.code_slice.exchanging:

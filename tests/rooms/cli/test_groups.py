@@ -22,7 +22,7 @@ class Shared(Group):
     as_: str = word("single", "How it is measured.", "single", "do_bench")
 
 
-class Own(Shared):
+class Derived(Shared):
     """Those of one."""
 
     target: str = argument("What to run.", "FILE")
@@ -34,7 +34,7 @@ def test_an_option_has_the_name_of_its_field() -> None:
     taken: list[Any] = []
 
     @spread
-    def command(*, asked: Own) -> None:
+    def command(*, asked: Derived) -> None:
         taken.append(asked)
 
     app = typer.Typer()
@@ -51,14 +51,14 @@ def test_an_option_has_the_name_of_its_field() -> None:
 
 def test_shared_options_come_before_own_ones() -> None:
     """In the order of the help."""
-    assert [item.name for item in Own.parameters()] == ["time_limit", "as_", "target", "json"]
+    assert [item.name for item in Derived.parameters()] == ["time_limit", "as_", "target", "json"]
 
 
 def test_a_number_below_the_least_is_refused_by_name() -> None:
     """Wherever the group is taken; what is not given is not looked at."""
     with pytest.raises(BadInput, match="--time-limit = 0: must be an integer of 1 or more"):
-        Own(target="x.py", time_limit=0)
-    assert Own(target="x.py").time_limit is None
+        Derived(target="x.py", time_limit=0)
+    assert Derived(target="x.py").time_limit is None
 
 
 def test_commands_fit_on_a_page() -> None:

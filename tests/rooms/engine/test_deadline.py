@@ -1,7 +1,7 @@
 """A launch looks at its deadline on the way, however few its CTAs are, and looking changes nothing."""
 
 from contextlib import contextmanager
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from itertools import count
 
 import numpy as np
@@ -36,7 +36,7 @@ def test_looking_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for steps in (1 << 20, 7):
         monkeypatch.setattr(launch_state, "STEPS_AT_ONCE", steps)
         seen.append(run(sweeps(tiles=64, times=9, slabs=(0, 0, 0, 0)), costs={"load": cost(50)}))
-    first, second = (astuple(outcome) for outcome in seen)
+    first, second = (astuple(replace(outcome, marks=None)) for outcome in seen)
     assert all(np.array_equal(*both) for both in zip(first, second, strict=True))
 
 

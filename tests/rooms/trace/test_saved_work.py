@@ -88,7 +88,7 @@ def test_few_ctas_are_followed_once_for_all_tensors(monkeypatch: pytest.MonkeyPa
     columns = []
     for limit in (0, len(CTAS) + 1):
         monkeypatch.setattr(mask_kinds, "TOGETHER", limit)
-        by_place = mask_kinds._signatures_of(tracer, group, wanted)
+        by_place = mask_kinds.signatures_of(tracer, group, wanted)
         columns.append({place: column.tolist() for place, column in by_place.items()})
     assert columns[0] == columns[1] and len(columns[0]) == 2
 
@@ -102,7 +102,7 @@ def test_a_carry_that_nothing_takes_is_not_computed(monkeypatch: pytest.MonkeyPa
             asked.append(number)
             yield total >= number + 1 << 32
 
-    monkeypatch.setattr(arithmetic, "_wraps", wraps)
+    monkeypatch.setattr(arithmetic, "carries_of", wraps)
     threads = Threads(constants={}, special={}, registers={"R1": (word(2**32 - 1), True), "R2": (word(1), True)})
     plain, carrying = subject_of("IADD3 R0, R1, R2, RZ", "IADD3 R0, P0, R1, R2, RZ").flow.instructions[:2]
     compile_instruction(plain)(threads, TRUE[0])
@@ -114,8 +114,8 @@ def test_a_carry_that_nothing_takes_is_not_computed(monkeypatch: pytest.MonkeyPa
 def test_sectors_of_an_iteration_are_those_of_the_one_before_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gathered rows are sorted once, not in each of the 20 steps along them."""
     sorted_ones = []
-    made = sectors._touched
-    monkeypatch.setattr(sectors, "_touched", lambda *args: (sorted_ones.append(args), made(*args))[1])
+    made = sectors.sectors_touched
+    monkeypatch.setattr(sectors, "sectors_touched", lambda *args: (sorted_ones.append(args), made(*args))[1])
     masked = ("IMAD R3, R2, 0x10, R1", "ISETP.LE.AND P0, PT, R0, R3, PT", "IMAD.WIDE R6, R0, 0x4, c[0x0][0x210]")
     steps = ("MOV R9, RZ", LOAD, "IADD3 R6, R6, 0x1000, RZ", "IADD3 R9, R9, 0x1, RZ")  # the load is at 0x80
     ends = ("ISETP.NE.AND P1, PT, R9, 0x14, PT", "@P1 BRA 0x80")

@@ -82,7 +82,9 @@ def compare(
         for item in posed:
             plan(item.problem, item.names, item.options, compiles=CostOptions().compiles)
     counted = "simulations for {}" if len(devices) > 1 else "simulations"
-    scalings = [[_compared(item, lengths, one, machine, limit, counted) for one in devices.items()] for item in posed]
+    scalings = [
+        [_compared(item, lengths, device, machine, limit, counted) for device in devices.items()] for item in posed
+    ]
     texts = [compare_text(*some, width=text_width(), color=text_color()) for some in scalings]
     values = [compare_dict(*some) for some in scalings]
     if len(parts) > 1:

@@ -75,7 +75,7 @@ def explore(
         for item in posed:
             door.plan(item.problem, item.names, item.options, costs.kind, compiles=costs.compiles)
     counted = "configurations on {}" if len(devices) > 1 else "configurations"
-    ranked = [[_explored(asked, item, one, machine, costs, counted) for one in devices.items()] for item in posed]
+    ranked = [[_explored(asked, item, device, machine, costs, counted) for device in devices.items()] for item in posed]
     first = ranked[0][0]
     answer(
         asked,

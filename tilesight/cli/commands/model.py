@@ -51,7 +51,9 @@ def model(context: typer.Context, *, asked: ServingOptions, machine: MachinesOpt
     typed = given(context)
     if asked.name is None:
         refuse_unread(
-            typed, [one for one in typed if one != "--json"], "without a model, e.g. tilesight model llama-3-8b"
+            typed,
+            [option for option in typed if option != "--json"],
+            "without a model, e.g. tilesight model llama-3-8b",
         )
         known, refused = every_model()
         answer(asked, lambda: models_text(known, refused, text_width(), text_color()), lambda: models_dict(known))

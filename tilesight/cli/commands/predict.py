@@ -82,29 +82,31 @@ def predict(context: typer.Context, *, asked: PredictOptions) -> None:
 
     def answered(name: str, device: "Device") -> Answered:
         function = Function(asked.target, name, device, asked.set_, asked, asked.l2, space)
-        found = _predicted(function, asked)
-        notes = (*asked.notes(name, device), *found.prediction.notes)
-        found = replace(found, prediction=replace(found.prediction, notes=notes).measured_as(asked.as_))
+        outcome = _predicted(function, asked)
+        notes = (*asked.notes(name, device), *outcome.prediction.notes)
+        outcome = replace(outcome, prediction=replace(outcome.prediction, notes=notes).measured_as(asked.as_))
         if not asked.json:
-            beside = baseline_columns(found.difference) if found.difference else []
-            show(found.prediction.text(text_width(), text_color(), beside) + ("\n\n" if len(devices) > 1 else ""))
-        return found
+            beside = baseline_columns(outcome.difference) if outcome.difference else []
+            show(outcome.prediction.text(text_width(), text_color(), beside) + ("\n\n" if len(devices) > 1 else ""))
+        return outcome
 
     outcomes, errors = each_device(devices, answered)
-    found = [outcome for outcome in outcomes.values() if not isinstance(outcome, str)]
-    predictions = [one.prediction for one in found]
+    reached = [outcome for outcome in outcomes.values() if not isinstance(outcome, str)]
+    predictions = [outcome.prediction for outcome in reached]
     # A timeline or a difference is of one device, as `check` sees to.
-    timeline, difference = (found[0].timeline, found[0].difference) if found else (None, None)
+    timeline, difference = (reached[0].timeline, reached[0].difference) if reached else (None, None)
     if (path := asked.trace) and not timeline:
         say(f"--trace: {path} is not written: no launch is predicted")
 
     def value() -> object:
         """For JSON, with what differs from the baseline."""
-        values = kernels_json({name: one if isinstance(one, str) else one.prediction for name, one in outcomes.items()})
+        values = kernels_json(
+            {name: made if isinstance(made, str) else made.prediction for name, made in outcomes.items()}
+        )
         return {**values, "baseline": difference.to_dict()} if difference and isinstance(values, dict) else values
 
     files = {
-        "save": lambda: found[0].saved,
+        "save": lambda: reached[0].saved,
         "html": lambda: written_by("kernels.html", "kernels_html")(predictions, asked.target, made(context)),
         "csv": lambda: kernels_rows(predictions),
         "trace": (lambda: trace_bytes(path, timeline)) if path and timeline else None,
@@ -114,7 +116,7 @@ def predict(context: typer.Context, *, asked: PredictOptions) -> None:
         asked,
         lambda: compared_text(predictions, text_width(), text_color()) or below,
         value,
-        **(files if found else {}),
+        **(files if reached else {}),
     )
     complete = all(prediction.complete for prediction in predictions)
     leave(errors, [prediction.is_predicted for prediction in predictions], complete, asked.partial)

@@ -190,20 +190,20 @@ def profile(
 
         built = step.build(mode.train)
         made = [run(built, way, step.target) for way in modes]
-        made = [replace(one, notes=(*machine.notes(name, gpu), *one.notes)) for one in made]
-        found = Answered(profiles=made, padded=buckets_of(sizes, run_padded))
+        made = [replace(profile, notes=(*machine.notes(name, gpu), *profile.notes)) for profile in made]
+        outcome = Answered(profiles=made, padded=buckets_of(sizes, run_padded))
         if not asked.json:
-            show(_text(found, asked, len(devices)))
-        return found
+            show(_text(outcome, asked, len(devices)))
+        return outcome
 
     outcomes, errors = each_device(devices, answered)
-    found = {name: outcome for name, outcome in outcomes.items() if not isinstance(outcome, str)}
-    profiles = [made for one in found.values() for made in one.profiles]
-    values = {name: one if isinstance(one, str) else one.profiles for name, one in outcomes.items()}
+    reached = {name: outcome for name, outcome in outcomes.items() if not isinstance(outcome, str)}
+    profiles = [made for outcome in reached.values() for made in outcome.profiles]
+    values = {name: made if isinstance(made, str) else made.profiles for name, made in outcomes.items()}
     answer(
         asked,
         lambda: devices_text(profiles, text_width(), text_color()) if len(devices) > 1 and profiles else "",
-        lambda: profiles_json(values, {name: one.padded for name, one in found.items()}),
+        lambda: profiles_json(values, {name: outcome.padded for name, outcome in reached.items()}),
         csv=(lambda: profiles_rows(profiles)) if profiles else None,
         trace=(lambda: chrome_trace(profiles[0])) if profiles else None,
     )
@@ -230,20 +230,20 @@ def _question(mode: ModeOptions, machine: DevicesOptions, pricing: PricingOption
     )
 
 
-def _text(found: Answered, asked: ProfileOptions, devices: int) -> str:
+def _text(answered: Answered, asked: ProfileOptions, devices: int) -> str:
     """What to print of a device. Args: devices: how many there are."""
     from ...simulator.report.operations.buckets import buckets_text
     from ...simulator.report.operations.modes import modes_text
     from ...simulator.report.operations.text import short_text
 
-    width, color, profiles = text_width(), text_color(), found.profiles
+    width, color, profiles = text_width(), text_color(), answered.profiles
     texts = [short_text(made, width) for made in profiles]
     if devices == 1 or asked.by:
         texts[-1] = profiles[-1].text(width, color, by=asked.by, top=asked.top)
     if len(profiles) > 1:
         texts.append(modes_text(profiles, width, color))
-    if found.padded:
-        texts.append(buckets_text(found.padded, width, color))
+    if answered.padded:
+        texts.append(buckets_text(answered.padded, width, color))
     return "\n\n".join(texts) + ("\n\n" if devices > 1 else "")
 
 

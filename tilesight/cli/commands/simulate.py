@@ -58,7 +58,7 @@ def simulate(
         replace(prediction, device=name, notes=(*item.notes, *machine.notes(name, device), *prediction.notes))
         for item, (prediction, _) in zip(posed, predicted, strict=True)
     ]
-    texts, value = _told(predictions, device)
+    texts, value = _texts_and_value(predictions, device)
     path, timeline = asked.trace, predicted[0][1]
     answer(
         asked,
@@ -102,7 +102,7 @@ def _predicted(
     return replace(prediction, notes=notes), timeline
 
 
-def _told(predictions: "list[Prediction]", device: "Device") -> tuple[list[str], Any]:
+def _texts_and_value(predictions: "list[Prediction]", device: "Device") -> tuple[list[str], Any]:
     """The texts of all passes, and of their step where there are two; and the same for JSON."""
     from ...simulator.explore.training import training_step
     from ...simulator.report.simulate import simulate_text

@@ -117,7 +117,7 @@ class _Listed:
         last: dict[int, tuple[Array, Array, Array]] = {}
 
         def touched_in(place: int, offsets: Array, active: Array, by_warp: bool) -> Array:
-            """As `_touched`; from what the iteration before touches where this one is as far on everywhere."""
+            """As `sectors_touched`; from what the iteration before touches where this one is as far on everywhere."""
             move = 1
             if place in last and (active is last[place][1] or np.array_equal(active, last[place][1])):
                 moves = offsets - last[place][0]
@@ -125,7 +125,7 @@ class _Listed:
             if move % SECTOR_BYTES == 0:
                 touched = last[place][2] + move // SECTOR_BYTES
             else:
-                touched = _touched(offsets, active, bytes_of(code[place]), by_warp)
+                touched = sectors_touched(offsets, active, bytes_of(code[place]), by_warp)
             last[place] = offsets, active, touched
             return touched
 
@@ -214,7 +214,7 @@ def _joined(
     return key, iteration
 
 
-def _touched(addresses: Array, active: Array, size_bytes: int, by_warp: bool) -> Array:
+def sectors_touched(addresses: Array, active: Array, size_bytes: int, by_warp: bool) -> Array:
     """CTAs and the sectors that they touch, as in `Sectors`, once each; by_warp: once for each warp that touches it.
 
     Args:
