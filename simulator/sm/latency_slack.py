@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..device.device import Device
-from ..launch.program import ASYNCHRONOUS, Launch, Step
+from ..launch.program import ASYNCHRONOUS, Launch
 from ..launch.walk import pipelined_stages, steps
 from ..trace.paths import OUTSIDE
 from .machine import Machine
@@ -58,7 +58,7 @@ def latency_slacks(
     if not regions:
         loading = [step for step, _ in steps(launch.program.body) if step.loads and executed[step.name]]
         longer = (far[OUTSIDE].cycles - cycles[OUTSIDE]) / max(1, sum(executed[step.name] for step in loading))
-        return {step.name: _waiting(longer, _loads(step)) for step in loading}
+        return {step.name: _waiting(longer, sum(tile.extents for tile in step.loads)) for step in loading}
     looped = {step.name: (step, around[-1]) for step, around in steps(launch.program.body) if around}
     slacks: dict[str, LatencySlack] = {}
     for part, attribution in attributions.items():
@@ -71,7 +71,7 @@ def latency_slacks(
         from_far, from_l2 = times * far[part.region].cycles, times * cycles[part.region]
         for step, loop in (looped[name] for name in attribution.steps if name in looped):
             if any(tile.path not in ASYNCHRONOUS for tile in step.loads):
-                slacks[step.name] = _waiting(from_far - from_l2, _loads(step))
+                slacks[step.name] = _waiting(from_far - from_l2, sum(tile.extents for tile in step.loads))
             elif stages := pipelined_stages(loop, launch):
                 slack = from_l2 + FAR_CYCLES - (stages - 1) * from_far
                 # If the compiler did not pipeline the loads, the loop already stalls on L2: its slack is negative.
@@ -82,10 +82,6 @@ def latency_slacks(
 def _is_cut(name: str, launch: Launch) -> bool:
     """Whether a step is one of several that a loop's body is cut into."""
     return any(step.name == name and around and len(around[-1].body) > 1 for step, around in steps(launch.program.body))
-
-
-def _loads(step: Step) -> int:
-    return sum(tile.extents for tile in step.loads)
 
 
 def _waiting(longer: float, tiles: int) -> LatencySlack:
