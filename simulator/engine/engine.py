@@ -217,6 +217,8 @@ def _finish(run: LaunchState, steady_state: bool, refresh: bool, known: Marks | 
     except GoesOn as known_end:
         assert known is not None
         total, idle_cycles = known_end.args[0], known.idle_cycles
+    finally:
+        del run.mark, run.look  # which hold the run: its memory would stay until garbage is collected
     whole = not (known or skipped[STEPS])
     program, slots, costs = run.launch.program, run.slot_count, run.lowered.costs
     return LaunchRun(

@@ -299,7 +299,7 @@ def _lower_tiles(
             base += len(tile.lists.spans) + len(tile.lists.pieces)
         beside = bytes_beside(launch.program, tile, extent[1])
         alone = read_alone(launch.program, tile, beside, begun)
-        places = (*lists, beside, alone)
+        places = (*lists, tile.is_gathered, beside, alone)
         rows.append((index[tile.tensor], variables[tile.slab], *extent, *flags, tile.part_fraction, *places))
         for axis, terms, factor in ((ROW, tile.row, 1), (COL, tile.col, element_bytes), (LIST, terms_of_lists, 1)):
             for term, (name, coefficient) in enumerate(terms):

@@ -26,7 +26,7 @@ def bytes_beside(program: TileProgram, tile: Tile, width: int) -> int:
     Args:
         width: of its rows [B].
     """
-    if width >= LINE_BYTES or tile.lists is not None:
+    if width >= LINE_BYTES or tile.is_gathered:
         return width
     table = program.items(np.arange(min(program.item_count, NEIGHBOURS)))
     columns = dict(zip(program.variables, table.T, strict=True))

@@ -19,6 +19,8 @@ MOST_RECTANGLES = 1 << 24
 """Rectangles of a launch that are looked at, for the sake of memory: 32 B each, and as much again to sort them."""
 DENSE = 4
 """Numbers are told apart by a table, not by sorting, where it is at most so many times as long as there are of them."""
+PIECES_AT_ONCE = 1 << 18
+"""Listed pieces that are looked at at a time, for the sake of memory."""
 CELLS_AT_ONCE = 1 << 20
 """Cells between edges of what is loaded that are weighed at a time, for the sake of memory."""
 
@@ -47,16 +49,21 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
             for tile, around in tiles:
                 chosen = np.flatnonzero(_runs(around, columns) & (columns[tile.slab] == slab_of[tile.slab]))
                 chosen = listed.new(tile, chosen, columns)
-                if len(chosen):
-                    values = {key: columns[key][chosen] for key in _names(tile, around) & columns.keys()}
+                pieces = len(chosen)
+                if tile.lists is not None:
+                    pieces = int(
+                        tile.lists.counts(columns[tile.lists.at][chosen], columns[tile.lists.until][chosen]).sum()
+                    )
+                if pieces + sum(slab.rectangles for slab in covered.values()) > MOST_RECTANGLES:
+                    return 0
+                for some in np.array_split(chosen, 1 + pieces // PIECES_AT_ONCE) if pieces else ():
+                    values = {key: columns[key][some] for key in _names(tile, around) & columns.keys()}
                     size = program.tensor(name).element_bytes
                     rows = _reach(tile.row, tile.rows, 1, around, values)
                     cols = _reach(tile.col, tile.cols, size, around, values)
                     if tile.lists is not None:
                         rows, cols = _listed(tile.lists, values, rows, cols, size)
                     covered[name].add(*rows, *cols)
-                    if sum(slab.rectangles for slab in covered.values()) > MOST_RECTANGLES:
-                        return 0
     return sum(slab.loaded_bytes() * program.tensor(name).slabs for name, slab in covered.items())
 
 

@@ -15,6 +15,7 @@ class Lists:
         pieces: int64 (pieces, 2): row and column (elements) of each, beyond the tile's own affine origin.
         at, until: variables: the lists of an item are those from `at` to before `until`; each is gone through as often.
         per: (counter, lists) pairs: what an iteration of a loop adds to `at`.
+        shared: whether there is one list for all items and iterations, which the tile's own origin moves.
     """
 
     spans: np.ndarray
@@ -22,6 +23,7 @@ class Lists:
     at: str
     until: str
     per: tuple[tuple[str, int], ...] = ()
+    shared: bool = False
 
     @cached_property
     def steps(self) -> tuple[int, int]:

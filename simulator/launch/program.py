@@ -119,6 +119,16 @@ class Tile:
     part_fraction: float = 0
     passing: bool = False
 
+    @property
+    def is_gathered(self) -> bool:
+        """Whether items have lists of pieces of their own."""
+        return self.lists is not None and not self.lists.shared
+
+    @property
+    def extents(self) -> int:
+        """Pieces of a list that all items share; else 1."""
+        return int(self.lists.spans[0, 1]) if self.lists is not None and self.lists.shared else 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matmul:

@@ -22,7 +22,7 @@ def compulsory_read_bytes(launch: Launch) -> int:
     least: dict[str, int] = {}
     for step, around in steps(program.body):
         for tile in step.loads:
-            if tile.tensor not in stored and tile.lists is None:
+            if tile.tensor not in stored and not tile.is_gathered:
                 distinct = _distinct_bytes(launch, tile, around, columns)
                 least[tile.tensor] = max(least.get(tile.tensor, 0), distinct)
     return sum(least.values())
@@ -34,7 +34,7 @@ def stored_bytes(launch: Launch, tensor: str) -> int:
     indices = np.arange(min(program.item_count, MOST_TILES), dtype=np.int64)
     columns = dict(zip(program.variables, program.items(indices).T, strict=True))
     stores = [(tile, around) for step, around in steps(program.body) for tile in step.stores if tile.tensor == tensor]
-    if any(tile.lists is not None for tile, _ in stores):
+    if any(tile.is_gathered for tile, _ in stores):
         return program.tensor(tensor).size_bytes
     return max((_distinct_bytes(launch, tile, around, columns) for tile, around in stores), default=0)
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..core.engine.l1 import REACH, hit_share
 from ..device.device import Device
 from ..launch.program import THROUGH_L1, Launch
-from ..launch.walk import Access, clipped, executions, moved_bytes
+from ..launch.walk import Access, executions, moved_bytes, pieces_of
 from .residency import Residency
 
 STORED = ""
@@ -126,6 +126,6 @@ def _tiles(launch: Launch, item: int) -> Iterator[tuple[str, Access, int]]:
         for tiles, name in ((step.loads, step.name), (step.stores, STORED)):
             for tile in tiles:
                 tensor = launch.program.tensor(tile.tensor)
-                what = clipped(tensor, tile, "load", variables)
-                if tile.path in THROUGH_L1 and tile.lists is None and what.rows > 0 and what.cols > 0:
-                    yield name, what, moved_bytes(tensor, what.rows, what.cols)
+                if tile.path in THROUGH_L1 and not tile.is_gathered:
+                    for what in pieces_of(tensor, tile, "load", variables):
+                        yield name, what, moved_bytes(tensor, what.rows, what.cols)

@@ -58,7 +58,7 @@ def latency_slacks(
     if not regions:
         loading = [step for step, _ in steps(launch.program.body) if step.loads and executed[step.name]]
         longer = (far[OUTSIDE].cycles - cycles[OUTSIDE]) / max(1, sum(executed[step.name] for step in loading))
-        return {step.name: _waiting(longer, len(step.loads)) for step in loading}
+        return {step.name: _waiting(longer, sum(tile.extents for tile in step.loads)) for step in loading}
     looped = {step.name: (step, around[-1]) for step, around in steps(launch.program.body) if around}
     slacks: dict[str, LatencySlack] = {}
     for part, attribution in attributions.items():
@@ -71,7 +71,7 @@ def latency_slacks(
         from_far, from_l2 = times * far[part.region].cycles, times * cycles[part.region]
         for step, loop in (looped[name] for name in attribution.steps if name in looped):
             if any(tile.path not in ASYNCHRONOUS for tile in step.loads):
-                slacks[step.name] = _waiting(from_far - from_l2, len(step.loads))
+                slacks[step.name] = _waiting(from_far - from_l2, sum(tile.extents for tile in step.loads))
             elif stages := pipelined_stages(loop, launch):
                 slack = from_l2 + FAR_CYCLES - (stages - 1) * from_far
                 # If the compiler did not pipeline the loads, the loop already stalls on L2: its slack is negative.

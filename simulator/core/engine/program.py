@@ -47,6 +47,7 @@ TILE = np.dtype(
         ("part", np.float64),  # share of sectors that are added to in part; of stores: turns of L2 beyond one a sector
         ("lists_at", np.int64),  # of a tile in pieces: variable that says where the lists of its item begin, else -1
         ("lists_base", np.int64),  # where all of its lists begin
+        ("gathered", np.int64),  # whether each item has lists of its own
         ("beside", np.int64),  # bytes of a row that it and those of the next items take side by side
         ("alone", np.int64),  # whether nobody reads on along its rows, which are shorter than a line
     ]

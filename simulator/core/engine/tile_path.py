@@ -83,7 +83,8 @@ def access_listed(
     for piece in range(first, first + program.lists[at, 1]):
         arrival = _access_at(
             memory, rates, program, number, environment, slot, sm, time, store,
-            row + program.lists[piece, 0], col + program.lists[piece, 1], through_l1, program.lists[at, 1] > 1,
+            row + program.lists[piece, 0], col + program.lists[piece, 1], through_l1,
+            program.lists[at, 1] > 1 and tile.gathered == 1,
         )  # fmt: skip
         done = max(done, arrival)
     return done

@@ -30,7 +30,7 @@ from .left_out import narrow_notes, notes_on_counters, notes_on_lost_pieces, not
 from .nest import nest_of
 from .pitches import Piece, Rows, one_row, rows_of
 from .requested import Requested, requested_bytes, scattered_lanes
-from .tiles import Variables, listed_tile, period_of, tensor_of, tiles_of
+from .tiles import Variables, listed_tile, period_of, tensor_of, tiles_by_strides
 from .work import dtype_of, executions_of
 
 LIKE = 16
@@ -250,13 +250,7 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
                 for listing in use.listings
                 if len(listing.starts)
             ]
-        return [
-            tile
-            for rectangle in rectangles_of(use.runs)
-            for tile in tiles_of(
-                use, rectangle, tensor.name, layout, counters, members, begins, storage.address, variables
-            )
-        ]
+        return tiles_by_strides(use, tensor.name, layout, counters, members, begins, storage, variables)
 
     nest = nest_of(list(traced.everywhere), variables, tiles)
     table = np.stack([*variables.columns.values()], axis=1)
@@ -326,8 +320,8 @@ def _box_bytes(path_class: PathClass) -> dict[int, float]:
 
 
 def _is_listed(body: Sequence[Step | Loop]) -> bool:
-    """Whether origins of any tile are listed: then items do unequal work."""
-    return any(tile.lists is not None for step, _ in steps(tuple(body)) for tile in (*step.loads, *step.stores))
+    """Whether items have lists of their own: then they do unequal work."""
+    return any(tile.is_gathered for step, _ in steps(tuple(body)) for tile in (*step.loads, *step.stores))
 
 
 def _lengths(body: Sequence[object]) -> set[str]:

@@ -1,7 +1,7 @@
 """From uses to the tiles of a program: rectangles of storages, their origins affine in variables of the CTAs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 import numpy as np
@@ -11,13 +11,15 @@ from ...emulator.storage import Storage
 from ...emulator.thread_values import Array
 from ...launch.lists import Lists
 from ...launch.program import Affine, Tensor, Tile
-from ..touch.footprints import Rectangle
+from ..touch.footprints import Rectangle, rectangles_of
 from ..touch.listing import Listing
 from ..touch.uses import Use
 from .pitches import Rows, single_rows
 
 FIRST = 1 << 10
 """Values whose divisors are found before it is seen whether these divide the others."""
+MOST_SINGLE_ROWS = 256
+"""Rows of a use that are tiles of their own, each with a variable; of more, a list says where they lie."""
 
 
 class Variables:
@@ -120,6 +122,35 @@ def tensor_of(name: str, role: str, storage: Storage, rows: Rows) -> Tensor:
         dtype=DTYPES["u8"],
         storage=storage.number,
     )
+
+
+def tiles_by_strides(
+    use: Use,
+    name: str,
+    rows: Rows,
+    counters: tuple[str, ...],
+    members: Array,
+    begins: Array,
+    storage: Storage,
+    variables: Variables,
+) -> list[Tile]:
+    """The tiles of a use: of each rectangle, or one with a list that all CTAs share. Args: as of `tiles_of`."""
+    place = name, rows, counters, members, begins, storage.address, variables
+    rectangles = rectangles_of(use.runs)
+    if rows.pitch < storage.size_bytes or sum(rectangle.rows for rectangle in rectangles) <= MOST_SINGLE_ROWS:
+        return [tile for rectangle in rectangles for tile in tiles_of(use, rectangle, *place)]
+    alike: dict[int, list[Rectangle]] = {}
+    for row in (row for rectangle in rectangles for row in single_rows(rectangle)):
+        alike.setdefault(row.width, []).append(row)
+    tiles = []
+    for those in alike.values():
+        (first,) = tiles_of(use, those[0], *place)
+        pieces = np.array([(0, row.offset - those[0].offset) for row in those], dtype=np.int64)
+        spans = np.array([(0, len(pieces))], dtype=np.int64)
+        until = variables.name(np.ones(variables.items, dtype=np.int64))
+        lists = Lists(spans=spans, pieces=pieces, at=variables.zero, until=until, shared=True)
+        tiles.append(replace(first, lists=lists, zero_bytes=first.zero_bytes / len(pieces)))
+    return tiles
 
 
 def tiles_of(

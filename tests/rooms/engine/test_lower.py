@@ -163,6 +163,6 @@ def test_only_asynchronous_loads_are_pipelined(stages: int, path: str, expected:
 def test_origins_are_pairs_of_variable_and_coefficient() -> None:
     """Columns in bytes; a tile knows whether L1 keeps what passes."""
     low = lower_launch(reads(part(32, 48, row=32, col=48)), {"load": cost()}, {"X": 0})
-    assert low.tiles.tolist() == [(0, 0, 32, 96, 0, 1, 0, 0, 0, 0, 0.0, -1, 0, 96, 1)]
+    assert low.tiles.tolist() == [(0, 0, 32, 96, 0, 1, 0, 0, 0, 0, 0.0, -1, 0, 0, 96, 1)]
     rest = [[0, 0]] * 3
     assert low.origins.tolist() == [[[[1, 32], *rest], [[1, 96], *rest], [[0, 0], *rest]]]
