@@ -14,7 +14,7 @@ from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
-from .launch.launch import Roundings, Twin, check_runnable, launches_for, problem_of, run_all
+from .launch.launch import Roundings, TritonKernel, check_runnable, launches_for, problem_of, run_all
 from .launch.numbers import LN_2
 
 
@@ -119,10 +119,10 @@ def _store_state(
         tl.store(max_tile_ptr, row_max, mask=row_inside)
 
 
-def twin(launch: Launch, problem: AttentionProblem) -> Twin:
+def twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
     """The kernel of a flash1 launch and its arguments. Raises: ValueError: a launch that Triton cannot follow."""
     check_runnable(launch)
-    return Twin(flash1_kernel, launch.kernel_arguments)
+    return TritonKernel(flash1_kernel, launch.kernel_arguments)
 
 
 ROUNDINGS = Roundings(output_each_key_tile=True)

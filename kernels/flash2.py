@@ -14,7 +14,7 @@ from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
-from .launch.launch import Twin, check_runnable
+from .launch.launch import TritonKernel, check_runnable
 from .query_tile import finish, forward, key_tiles, online_softmax, place
 
 
@@ -125,10 +125,10 @@ def _stream(
     return acc, row_sum, row_max
 
 
-def twin(launch: Launch, problem: AttentionProblem) -> Twin:
+def twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
     """The kernel of a flash2 launch and its arguments. Raises: ValueError: a launch that Triton cannot follow."""
     check_runnable(launch)
-    return Twin(flash2_kernel, launch.kernel_arguments)
+    return TritonKernel(flash2_kernel, launch.kernel_arguments)
 
 
 TWINS = MappingProxyType({"flash2": twin})

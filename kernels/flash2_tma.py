@@ -21,7 +21,7 @@ import triton.language as tl
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
-from .launch.launch import Twin, check_runnable
+from .launch.launch import TritonKernel, check_runnable
 from .query_tile import finish, forward, key_tiles, online_softmax, place
 
 
@@ -121,7 +121,7 @@ def _stream(
     return acc, row_sum, row_max
 
 
-def twin(launch: Launch, problem: AttentionProblem) -> Twin:
+def twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
     """The kernel of a flash2_tma launch, its arguments, and the tiles that it copies."""
     check_runnable(launch)
     arguments = launch.kernel_arguments
@@ -129,7 +129,7 @@ def twin(launch: Launch, problem: AttentionProblem) -> Twin:
     blocks = {"K": k_tile, "V": k_tile}
     if not arguments["warp_specialize"]:
         blocks["Q"] = (int(arguments["block_m"]), int(arguments["padded_dim"]))
-    return Twin(flash2_tma_kernel, arguments, MappingProxyType(blocks))
+    return TritonKernel(flash2_tma_kernel, arguments, MappingProxyType(blocks))
 
 
 TWINS = MappingProxyType({"flash2_tma": twin})

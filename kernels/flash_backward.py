@@ -16,7 +16,7 @@ from .backward.call import Gradients, backward
 from .backward.key_tile import gradients_kernel, key_gradients_kernel, ordered_gradients_kernel
 from .backward.query_tile import query_gradients_kernel
 from .backward.rows import convert_kernel, delta_kernel, prepare_kernel, prepare_ordered_kernel
-from .launch.launch import Twin
+from .launch.launch import TritonKernel
 
 _KERNELS: MappingProxyType[str, Any] = MappingProxyType(
     {
@@ -32,9 +32,9 @@ _KERNELS: MappingProxyType[str, Any] = MappingProxyType(
 )
 
 
-def twin(launch: Launch, problem: AttentionBackwardProblem) -> Twin:
+def twin(launch: Launch, problem: AttentionBackwardProblem) -> TritonKernel:
     """The kernel of a launch of that name, and its arguments."""
-    return Twin(_KERNELS[launch.name], launch.kernel_arguments)
+    return TritonKernel(_KERNELS[launch.name], launch.kernel_arguments)
 
 
 TWINS = MappingProxyType(dict.fromkeys(_KERNELS, twin))

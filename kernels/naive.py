@@ -14,7 +14,7 @@ from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
-from .launch.launch import Roundings, Twin, launches_for, problem_of, run_all
+from .launch.launch import Roundings, TritonKernel, launches_for, problem_of, run_all
 from .launch.numbers import LOG2_E
 
 
@@ -177,22 +177,22 @@ def output_kernel(
         tl.store(o_tile_ptr, acc.to(o_ptr.dtype.element_ty), mask=row_inside & dim_inside)
 
 
-def scores_twin(launch: Launch, problem: AttentionProblem) -> Twin:
+def scores_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
     """The kernel of S = Q K^T, its arguments, and the tiles that it copies."""
     block_m, block_n = int(launch.constants["block_m"]), int(launch.constants["block_n"])
     padded_dim = int(launch.constants["padded_dim"])
     blocks = {"K": (block_n, padded_dim), "S": (block_m, block_n)} if launch.constants["tma"] else {}
-    return Twin(scores_kernel, launch.kernel_arguments, MappingProxyType(blocks))
+    return TritonKernel(scores_kernel, launch.kernel_arguments, MappingProxyType(blocks))
 
 
-def softmax_twin(launch: Launch, problem: AttentionProblem) -> Twin:
+def softmax_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
     """The kernel of P = softmax(S) and its arguments."""
-    return Twin(softmax_kernel, launch.kernel_arguments)
+    return TritonKernel(softmax_kernel, launch.kernel_arguments)
 
 
-def output_twin(launch: Launch, problem: AttentionProblem) -> Twin:
+def output_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
     """The kernel of O = P V and its arguments."""
-    return Twin(output_kernel, launch.kernel_arguments)
+    return TritonKernel(output_kernel, launch.kernel_arguments)
 
 
 ROUNDINGS = Roundings(scores=1)

@@ -17,7 +17,7 @@ from .backward.stored_scores import (
     transposed_product_kernel,
 )
 from .flash_backward import TWINS as FUSED_TWINS
-from .launch.launch import Roundings, Twin
+from .launch.launch import Roundings, TritonKernel
 from .naive import output_kernel
 
 _KERNELS: MappingProxyType[str, Any] = MappingProxyType(
@@ -36,9 +36,9 @@ ROUNDINGS = Roundings(scores=1)
 """P, dP and dS are stored."""
 
 
-def twin(launch: Launch, problem: AttentionBackwardProblem) -> Twin:
+def twin(launch: Launch, problem: AttentionBackwardProblem) -> TritonKernel:
     """The kernel of a launch of that name, and its arguments."""
-    return Twin(_KERNELS[launch.name], launch.kernel_arguments)
+    return TritonKernel(_KERNELS[launch.name], launch.kernel_arguments)
 
 
 TWINS = MappingProxyType({"delta": FUSED_TWINS["delta"], **dict.fromkeys(_KERNELS, twin)})

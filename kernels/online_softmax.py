@@ -16,7 +16,7 @@ from ..simulator.launch.program import Launch
 from ..simulator.problems.softmax import SoftmaxProblem
 from ..simulator.schedules.config import Config
 from ..simulator.schedules.registry import find_schedule
-from .launch.launch import OPERAND_DTYPES, Twin, check_tensor, launches_for, run_all
+from .launch.launch import OPERAND_DTYPES, TritonKernel, check_tensor, launches_for, run_all
 
 LOWEST = tl.constexpr(-3.4028234663852886e38)
 """The lowest finite fp32 number: a maximum to begin with that, unlike -inf, can be subtracted from -inf."""
@@ -113,9 +113,9 @@ KERNELS = MappingProxyType(
 )
 
 
-def softmax_twin(launch: Launch, problem: SoftmaxProblem) -> Twin:
+def softmax_twin(launch: Launch, problem: SoftmaxProblem) -> TritonKernel:
     """The kernel of Y = softmax(X) and its arguments."""
-    return Twin(KERNELS[launch.name], launch.kernel_arguments)
+    return TritonKernel(KERNELS[launch.name], launch.kernel_arguments)
 
 
 TWINS = MappingProxyType(dict.fromkeys(KERNELS, softmax_twin))

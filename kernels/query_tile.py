@@ -20,7 +20,7 @@ from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.problems.problem import Problem
 from ..simulator.schedules.config import Config
-from .launch.launch import Twin, allocate, check_launch_fits, check_runnable, launches_for, problem_of, run
+from .launch.launch import TritonKernel, allocate, check_launch_fits, check_runnable, launches_for, problem_of, run
 from .launch.numbers import LN_2, LOG2_E
 
 
@@ -149,23 +149,23 @@ def finish(
         tl.store(lse_tile_ptr, lse, mask=rows < rows_left)
 
 
-def twin_of(function: Any) -> Callable[[Launch, Problem], Twin]:
+def twin_of(function: Any) -> Callable[[Launch, Problem], TritonKernel]:
     """A kernel called as its launch says; what a launch does not have is None.
 
     Raises, when called: ValueError: a grid that no GPU takes.
     """
 
-    def twin(launch: Launch, problem: Problem) -> Twin:
+    def twin(launch: Launch, problem: Problem) -> TritonKernel:
         check_runnable(launch)
         names = function.arg_names[len(launch.program.tensors) :]
-        return Twin(function, MappingProxyType({name: launch.kernel_arguments.get(name) for name in names}))
+        return TritonKernel(function, MappingProxyType({name: launch.kernel_arguments.get(name) for name in names}))
 
     return twin
 
 
 def forward(
     schedule: str,
-    make_twin: Callable[[Launch, AttentionProblem], Twin],
+    make_twin: Callable[[Launch, AttentionProblem], TritonKernel],
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,

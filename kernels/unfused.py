@@ -14,7 +14,7 @@ from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
-from .launch.launch import Roundings, Twin, allocate, launches_for, problem_of, run_all
+from .launch.launch import Roundings, TritonKernel, allocate, launches_for, problem_of, run_all
 from .naive import TWINS as NAIVE_TWINS
 from .reference import visible_keys
 
@@ -118,19 +118,19 @@ def _uniform(slab, row, key, seqlen_q, seqlen_k, seed, block_rows: tl.constexpr,
         return tl.where(tl.arange(0, block_cols)[None, :] == 0, a, b)
 
 
-def scale_twin(launch: Launch, problem: AttentionProblem) -> Twin:
+def scale_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
     """The kernel that divides scores by sqrt(D), and its arguments."""
-    return Twin(scale_kernel, launch.kernel_arguments)
+    return TritonKernel(scale_kernel, launch.kernel_arguments)
 
 
-def mask_twin(launch: Launch, problem: AttentionProblem) -> Twin:
+def mask_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
     """The kernel that masks scores, and its arguments."""
-    return Twin(mask_kernel, launch.kernel_arguments)
+    return TritonKernel(mask_kernel, launch.kernel_arguments)
 
 
-def dropout_twin(launch: Launch, problem: AttentionProblem, seed: int = 0) -> Twin:
+def dropout_twin(launch: Launch, problem: AttentionProblem, seed: int = 0) -> TritonKernel:
     """The kernel that drops elements of P, and its arguments."""
-    return Twin(dropout_kernel, MappingProxyType({**launch.kernel_arguments, "seed": seed}))
+    return TritonKernel(dropout_kernel, MappingProxyType({**launch.kernel_arguments, "seed": seed}))
 
 
 ROUNDINGS = Roundings(scores=2, outputs=2)
@@ -172,7 +172,7 @@ def unfused(
     mask[0, :, : problem.seqlen_k] = visible_keys(problem.whole_mask, problem.seqlen_q, problem.seqlen_k, q.device)
     tensors = {"Q": q, "K": k, "V": v, "MASK": mask}
 
-    def dropout_with_seed(launch: Launch, problem: AttentionProblem) -> Twin:
+    def dropout_with_seed(launch: Launch, problem: AttentionProblem) -> TritonKernel:
         return dropout_twin(launch, problem, seed)
 
     run_all(launches, problem, {**TWINS, "dropout": dropout_with_seed}, tensors)

@@ -11,7 +11,7 @@ from .launch.outline import is_outline, storage_of
 from .launch.program import Launch
 from .refusal import Refused
 from .residency.residency import room_of
-from .trace.cta.subject import CompiledKernel
+from .trace.cta.traced_kernel import CompiledKernel
 from .trace.program.launch import launches_of
 from .trace.program.whole_grid import trace_grid
 

@@ -12,7 +12,7 @@ from .advice.case import Case
 from .device.device import Device
 from .explain import source_times
 from .jobs.attempts import Attempts
-from .jobs.stopping import Tell
+from .jobs.stopping import OnProgress
 from .launch.before import Before
 from .launch.program import Launch, Resources
 from .prediction.kernel_row import KernelRow, fastest_first, same_code
@@ -21,7 +21,7 @@ from .prediction.timeline import Timeline
 from .refusal import DoesNotFit, Refused
 from .residency.residency import residency_of_ctas, room_of
 from .sass.local_memory import spilled_bytes
-from .trace.cta.subject import CompiledKernel
+from .trace.cta.traced_kernel import CompiledKernel
 from .trace.program.launch import Traced
 from .trace.program.whole_grid import trace_grid
 from .traced_runs import TracedRun, TracedSimulation
@@ -72,7 +72,7 @@ def predict_kernels(
     record: bool = False,
     do_bench: bool = True,
     limit_s: float | None = None,
-    tell: Tell | None = None,
+    on_progress: OnProgress | None = None,
     advice: bool = False,
 ) -> SimulatedKernels:
     """Predict launches that follow each other.
@@ -83,7 +83,7 @@ def predict_kernels(
         record: whether to record when each CTA ran, as `simulate_launches`;
         do_bench: whether to predict what `do_bench` would show, too;
         limit_s: that each launch may take from here on, None: as long as it likes [s];
-        tell: called when a launch comes to another phase;
+        on_progress: called when a launch comes to another phase;
         advice: whether to simulate what would make the longest launch faster, and say at which lines time goes.
 
     Raises:
@@ -91,7 +91,7 @@ def predict_kernels(
     """
     if l2 not in L2:
         raise ValueError(f"l2 = {l2!r}: must be one of {', '.join(L2)}")
-    attempts = Attempts([launch.row.name for launch in asked], limit_s, tell)
+    attempts = Attempts([launch.row.name for launch in asked], limit_s, on_progress)
     rows: list[KernelRow] = [launch.row for launch in asked]
     followed: dict[int, Traced] = {}
     for number, launch in enumerate(asked):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .arguments import check_settings, function_or_none, instance, optional_whole, several, truth
 from .device.device import Device, found_device
-from .jobs.stopping import Tell
+from .jobs.stopping import OnProgress
 from .launch.program import Launch, Resources
 from .outlines import Followed, follow
 from .prediction.notes import mask_notes, tile_notes, warm_notes
@@ -121,12 +121,12 @@ def predict(
     resolution: str = "chunk",
     steady_state: bool = True,
     overhead: str = "stream",
-    tell: Tell | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Prediction:
     """The prediction of what runs, from the store where it is known.
 
     Args:
-        resolved: for this device; the rest as in `simulate`; tell: called when a launch comes to another phase.
+        resolved: for this device; the rest as in `simulate`; on_progress: called when a launch comes to another phase.
 
     Raises:
         BrokenLaw: no device can keep what was predicted.
@@ -137,7 +137,7 @@ def predict(
             pipeline_key(resolved, device, **settings),
             resolved.schedule.name,
             device.name,
-            lambda: _simulated(resolved, device, settings, record=False, tell=tell)[1],
+            lambda: _simulated(resolved, device, settings, record=False, on_progress=on_progress)[1],
         )
     return _prediction(resolved, device, figures)
 
@@ -165,11 +165,11 @@ def predict_with_timeline(
     resolution: str = "chunk",
     steady_state: bool = True,
     overhead: str = "stream",
-    tell: Tell | None = None,
+    on_progress: OnProgress | None = None,
 ) -> tuple[Prediction, Timeline]:
     """As `predict`, with the same prediction, and when each CTA ran where: the timeline steps through every CTA."""
     settings = _checked(l2, resolution, steady_state, overhead)
-    followed, figures, runs = _simulated(resolved, device, settings, record=True, tell=tell)
+    followed, figures, runs = _simulated(resolved, device, settings, record=True, on_progress=on_progress)
     prediction = _prediction(resolved, device, figures)
 
     def work_of(launch: Launch) -> tuple[str, ...]:
@@ -229,7 +229,7 @@ def _simulated(
     settings: dict[str, Any],
     *,
     record: bool,
-    tell: Tell | None,
+    on_progress: OnProgress | None,
 ) -> "tuple[Followed, Figures, tuple[LaunchRun, ...]]":
     """What runs with the programs of its launches, figures of it, and what the engine saw."""
     # The compiled loops take most of a second to load, which an answer from the store does not need.
@@ -245,7 +245,7 @@ def _simulated(
         uncompiled=resolved.uncompiled,
         flop_per_matmul=0 if resolved.schedule.outlined else resolved.problem.flop_per_matmul,
         record=record,
-        tell=tell,
+        on_progress=on_progress,
     )
     if broken := next(filter(None, simulated.broken), ""):
         raise BrokenLaw(broken)

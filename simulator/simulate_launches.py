@@ -18,7 +18,7 @@ from .device.device import Device
 from .engine.clock import Clocks, clocks_of
 from .engine.continued import Marks
 from .engine.engine import Attempt, LaunchRun, run_launches
-from .jobs.stopping import Stage, Tell
+from .jobs.stopping import OnProgress, Stage
 from .launch.before import Before
 from .launch.program import Launch
 from .launch.walk import Tally, tally
@@ -110,7 +110,7 @@ def simulate_launches(
     uncompiled: str = "",
     flop_per_matmul: int = 0,
     record: bool = False,
-    tell: Tell | None = None,
+    on_progress: OnProgress | None = None,
 ) -> SimulatedLaunches:
     """Predict launches that follow each other on the same L2.
 
@@ -121,7 +121,7 @@ def simulate_launches(
         flop_per_matmul: useful operations of one matmul of these launches [FLOP]; 0 where nobody knows.
         record: whether to record when each CTA ran: in a run of its own that steps through every CTA, where figures
             extrapolate a steady state, so that they are the same with and without a record.
-        tell: called when a launch comes to another phase.
+        on_progress: called when a launch comes to another phase.
 
     Raises:
         ValueError: a setting that is not allowed (one line).
@@ -131,8 +131,8 @@ def simulate_launches(
 
     @contextmanager
     def staged(number: int, phase: str = "simulate memory") -> Iterator[None]:
-        if tell:
-            tell(Stage(number=number + 1, total=len(launches), name=launches[number].name, phase=phase))
+        if on_progress:
+            on_progress(Stage(number=number + 1, total=len(launches), name=launches[number].name, phase=phase))
         yield
 
     costed = []

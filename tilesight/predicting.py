@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .compiling import why_not
 from .simulator.arguments import optional_whole, several, shown
 from .simulator.device.device import Device, found_device
-from .simulator.jobs.stopping import LIMIT_S, Stage, Tell
+from .simulator.jobs.stopping import LIMIT_S, OnProgress, Stage
 from .simulator.prediction.kernel_row import KernelRow
 from .simulator.prediction.kernels import L2, KernelsPrediction
 from .simulator.prediction.timing import one_of_timings
@@ -22,8 +22,8 @@ if TYPE_CHECKING:  # what simulates loads where something is simulated: an answe
     from contextlib import AbstractContextManager
 
     from .kernels.capture.file import RecordedFunction
-    from .kernels.capture.recorded import Capture, Recording
-    from .kernels.compile.call import KernelCall, RefusedCall
+    from .kernels.capture.recorded import RecordedLaunch, Recording
+    from .kernels.compile.call import KernelLaunch, RefusedCall
     from .kernels.interpreter import Interpreter
     from .simulator.predict_kernels import CompiledLaunch, SimulatedKernels
 
@@ -57,7 +57,7 @@ def capture(
 
 
 def predict(
-    launches: "Sequence[Capture]",
+    launches: "Sequence[RecordedLaunch]",
     device: Device | str = "h200",
     *,
     l2: str = "pipeline",
@@ -90,10 +90,10 @@ def predict(
     if reason := why_not():
         raise RuntimeError(reason)
     from .kernels.capture.lowering import lower_or_refuse
-    from .kernels.capture.recorded import Capture, Recording
+    from .kernels.capture.recorded import RecordedLaunch, Recording
 
     for launch in launches:
-        if not isinstance(launch, Capture):
+        if not isinstance(launch, RecordedLaunch):
             raise ValueError(f"launches: hold {shown(launch)}: must be {what}")
     capability = int(gpu.compute_capability.replace(".", ""))
     calls = [lower_or_refuse(launch, capability) for launch in launches]
@@ -112,7 +112,7 @@ def with_recording(prediction: KernelsPrediction, recorded: "Recording | Recorde
 
 
 def predict_calls(
-    calls: "Sequence[KernelCall | RefusedCall]",
+    calls: "Sequence[KernelLaunch | RefusedCall]",
     device: Device,
     name: str,
     *,
@@ -120,14 +120,14 @@ def predict_calls(
     workers: int | None = None,
     compile_limit_s: float | None = None,
     limit_s: float | None = None,
-    tell: Tell | None = None,
+    on_progress: OnProgress | None = None,
 ) -> KernelsPrediction:
     """Predict launches in plain values, or find on disk what was predicted of the same. Args: as `simulate_calls`."""
-    from .kernels.compile.call import KernelCall
+    from .kernels.compile.call import KernelLaunch
     from .kernels.compile.question import question_key
     from .simulator.store.store import usual_store
 
-    kernels = [call for call in calls if isinstance(call, KernelCall)]
+    kernels = [call for call in calls if isinstance(call, KernelLaunch)]
     store = usual_store() if len(kernels) == len(calls) else None  # what is refused is not kept
     key = question_key(kernels, device, name, l2, advice=True) if store else ""
     if store and (kept := store.get([key])):
@@ -140,7 +140,7 @@ def predict_calls(
         workers=workers,
         compile_limit_s=compile_limit_s,
         limit_s=limit_s,
-        tell=tell,
+        on_progress=on_progress,
         advice=True,
     )
     if store and simulated.advised and "do_bench" in simulated.prediction.times:  # what lacked time is asked for again
@@ -149,7 +149,7 @@ def predict_calls(
 
 
 def simulate_calls(
-    calls: "Sequence[KernelCall | RefusedCall]",
+    calls: "Sequence[KernelLaunch | RefusedCall]",
     device: Device,
     name: str,
     *,
@@ -158,54 +158,56 @@ def simulate_calls(
     record: bool = False,
     compile_limit_s: float | None = None,
     limit_s: float | None = None,
-    tell: Tell | None = None,
+    on_progress: OnProgress | None = None,
     advice: bool = False,
 ) -> "SimulatedKernels":
     """The same for launches in plain values.
 
     Args:
-        name: of the device, for people; record, limit_s, tell, advice: as `predict_kernels`;
+        name: of the device, for people; record, limit_s, on_progress, advice: as `predict_kernels`;
         compile_limit_s: that the compiler may take for each launch [s].
     """
     from .simulator.predict_kernels import predict_kernels
 
-    asked = compiled_launches(calls, device, workers=workers, limit_s=compile_limit_s, tell=tell)
-    return predict_kernels(asked, device, name, l2=l2, record=record, limit_s=limit_s, tell=tell, advice=advice)
+    asked = compiled_launches(calls, device, workers=workers, limit_s=compile_limit_s, on_progress=on_progress)
+    return predict_kernels(
+        asked, device, name, l2=l2, record=record, limit_s=limit_s, on_progress=on_progress, advice=advice
+    )
 
 
 def compiled_launches(
-    calls: "Sequence[KernelCall | RefusedCall]",
+    calls: "Sequence[KernelLaunch | RefusedCall]",
     device: Device,
     *,
     workers: int | None = None,
     limit_s: float | None = None,
-    tell: Tell | None = None,
+    on_progress: OnProgress | None = None,
     interpreter: "Interpreter | None" = None,
 ) -> "list[CompiledLaunch]":
     """Launches with their machine code.
 
     Args:
-        workers, tell: as above; limit_s: what the compiler may take for each; interpreter: as `compile_calls`.
+        workers, on_progress: as above; limit_s: what the compiler may take for each; interpreter: as `compile_calls`.
     """
-    from .kernels.compile.call import KernelCall
+    from .kernels.compile.call import KernelLaunch
     from .kernels.compile.calls import compile_calls
     from .simulator.predict_kernels import CompiledLaunch
-    from .simulator.trace.cta.subject import CompiledKernel
+    from .simulator.trace.cta.traced_kernel import CompiledKernel
 
-    numbers = [number for number, call in enumerate(calls, 1) if isinstance(call, KernelCall)]
+    numbers = [number for number, call in enumerate(calls, 1) if isinstance(call, KernelLaunch)]
 
     def compiling(place: int) -> None:
-        if tell:
+        if on_progress:
             number = numbers[place]
-            tell(Stage(number=number, total=len(calls), name=calls[number - 1].name, phase="compile"))
+            on_progress(Stage(number=number, total=len(calls), name=calls[number - 1].name, phase="compile"))
 
-    kernels = [call for call in calls if isinstance(call, KernelCall)]
+    kernels = [call for call in calls if isinstance(call, KernelLaunch)]
     outcomes = iter(
-        compile_calls(kernels, device, workers=workers, limit_s=limit_s, tell=compiling, interpreter=interpreter)
+        compile_calls(kernels, device, workers=workers, limit_s=limit_s, on_progress=compiling, interpreter=interpreter)
     )
     asked: list[CompiledLaunch] = []
     for call in calls:
-        if not isinstance(call, KernelCall):
+        if not isinstance(call, KernelLaunch):
             asked.append(CompiledLaunch(row=refused_row(call), kernel=None, tuned=call.tuned))
             continue
         outcome = next(outcomes)
@@ -229,7 +231,7 @@ def refused_row(call: "RefusedCall") -> KernelRow:
     return KernelRow(name=call.name, grid=call.grid, num_warps=0, num_stages=0, label=call.label, refused=call.reason)
 
 
-def lost_row(call: "KernelCall", why: str) -> KernelRow:
+def lost_row(call: "KernelLaunch", why: str) -> KernelRow:
     """A launch that the program owes an answer. Args: why: one line."""
     return KernelRow(
         name=call.name,

@@ -33,7 +33,7 @@ def backward(
     """Gradients by the launches of a schedule.
 
     Args:
-        twins: launch name -> function (launch, problem) to `Twin`.
+        twins: launch name -> function (launch, problem) to `TritonKernel`.
         given: q, k, v, o, lse, do, and p where it was kept; the rest as in `flash_backward`.
     """
     problem = problem_of_backward(given, causal=causal, window=window)

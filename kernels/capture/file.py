@@ -12,10 +12,10 @@ from typing import Any
 
 from ...simulator.device.device import load_device
 from ...simulator.device.what_if import override
-from ...simulator.jobs.processes import Answerer, Died
+from ...simulator.jobs.processes import WorkerDied, WorkerProcess
 from ...simulator.prediction.torch_operation import TorchOperation
 from ..compile.cache import triton_cache
-from ..compile.call import KernelCall, RefusedCall, from_plain, values_of
+from ..compile.call import KernelLaunch, RefusedCall, from_plain, values_of
 from ..configurations.space import Space
 from ..interpreter import Interpreter
 from ..kept.recordings import keep_recording, kept_recording, recording_key
@@ -40,7 +40,7 @@ class RecordedFunction:
             as `configurations.tuned.Tuned` has them; arguments: that it was called with; the rest as `Recording`.
     """
 
-    calls: tuple[KernelCall | RefusedCall, ...]
+    calls: tuple[KernelLaunch | RefusedCall, ...]
     notes: tuple[str, ...]
     operations: tuple[TorchOperation, ...]
     ended: str
@@ -127,10 +127,10 @@ def _recorded_anew(target: str, job: Mapping[str, Any], asked: Asked, key: str) 
     """Have a process record, and keep its answer under a key if the code ran to its end. Raises: UserCodeFailed."""
     other = asked.interpreter
     variables = triton_cache() | dict(other.variables if other else {})
-    process = Answerer(WORKER, "user's code", (), variables, other.path if other else "")
+    process = WorkerProcess(WORKER, "user's code", (), variables, other.path if other else "")
     try:
         answer = process.ask({**job, "asked_ns": time_ns()}, asked.timeout_s)
-    except Died as death:
+    except WorkerDied as death:
         raise UserCodeFailed(f"{target}: {death}") from None
     finally:
         sys.stderr.write(process.said)

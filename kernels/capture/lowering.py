@@ -20,16 +20,16 @@ from triton.runtime.jit import JITFunction, create_function_from_signature
 from ...simulator.emulator.storage import MOST_VALUES_BYTES, STORAGE_SHIFT, Storage
 from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS
 from ...simulator.refusal import Refused
-from ..compile.call import KernelCall, RefusedCall
+from ..compile.call import KernelLaunch, RefusedCall
 from ..compile.first_ir import first_ir
 from .beyond_target import refusal_of
-from .recorded import WHOLE, Capture, RecordedTensor
+from .recorded import WHOLE, RecordedLaunch, RecordedTensor
 from .stores import stored_parameters
 
 NOT_FOR_THE_COMPILER = frozenset({"warmup", "grid"})
 
 
-def lower(capture: Capture, capability: int) -> KernelCall:
+def lower(capture: RecordedLaunch, capability: int) -> KernelLaunch:
     """Bind and specialise a launch as the JIT would on its GPU, and have Triton write down its IR.
 
     Args:
@@ -67,7 +67,7 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         raise Refused(reason)
     if nested := [name for name, kind in signature.items() if not isinstance(kind, str)]:
         raise Refused(f"kernel {capture.name}: parameter {nested[0]} is a tuple: pass its parts one by one")
-    return KernelCall(
+    return KernelLaunch(
         name=capture.name,
         file=str(inspect.getsourcefile(function.fn) or ""),
         line=function.fn.__code__.co_firstlineno,
@@ -113,7 +113,7 @@ def _packed(function: Any, backend: Any, options: Any, bound: Any, specializatio
     return parsed, dict(zip(names, kinds, strict=False)), constants, attributes
 
 
-def lower_or_refuse(capture: Capture, capability: int) -> KernelCall | RefusedCall:
+def lower_or_refuse(capture: RecordedLaunch, capability: int) -> KernelLaunch | RefusedCall:
     """The same; a launch that Triton refuses, or that is not followed, becomes its reason."""
     try:
         return lower(capture, capability)
@@ -127,7 +127,7 @@ def lower_or_refuse(capture: Capture, capability: int) -> KernelCall | RefusedCa
         )
 
 
-def configuration_of(capture: Capture) -> dict[str, Any]:
+def configuration_of(capture: RecordedLaunch) -> dict[str, Any]:
     """The configuration in plain values."""
     return {
         name: value if isinstance(value, bool | int | float | str) else str(value)
@@ -149,7 +149,7 @@ def _source_kind(function: Any) -> type[ASTSource]:
     return GluonASTSource
 
 
-def _stand_in(capture: Capture, name: str) -> Any:
+def _stand_in(capture: RecordedLaunch, name: str) -> Any:
     """What tells the compiler of a tensor: element type, and how far its address is aligned."""
     tensor = capture.tensors[name]
     pointer = _Pointer(tensor)
@@ -184,7 +184,7 @@ def address_of(tensor: RecordedTensor) -> int:
     return (tensor.storage + 1 << STORAGE_SHIFT) + tensor.offset_bytes
 
 
-def _run_time(capture: Capture, signature: Mapping[str, Any]) -> dict[str, int | float]:
+def _run_time(capture: RecordedLaunch, signature: Mapping[str, Any]) -> dict[str, int | float]:
     """Values of what the kernel is passed when it runs; behind a descriptor, of its shape and strides."""
     values: dict[str, int | float] = {}
     for name, kind in signature.items():
@@ -204,7 +204,7 @@ def _run_time(capture: Capture, signature: Mapping[str, Any]) -> dict[str, int |
     return values
 
 
-def _storages(capture: Capture) -> tuple[Storage, ...]:
+def _storages(capture: RecordedLaunch) -> tuple[Storage, ...]:
     storages: dict[int, Storage] = {}
     stored = {capture.tensors[name].storage for name in stored_parameters(capture.function) & {*capture.tensors}}
     for name, tensor in capture.tensors.items():

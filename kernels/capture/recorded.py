@@ -67,7 +67,7 @@ WHOLE = frozenset({
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Capture:
+class RecordedLaunch:
     """One launch of a Triton kernel.
 
     Args:
@@ -104,7 +104,7 @@ class Capture:
         return f"<Capture: {self.name}, grid {' x '.join(map(str, self.grid))}>"
 
 
-class Recording(list[Capture]):
+class Recording(list[RecordedLaunch]):
     """Launches in the order of their calls, and what else is to be said of the code that made them.
 
     Attributes:

@@ -31,9 +31,9 @@ from ..configurations.points import points_of, text_of
 from ..configurations.space import OPTIONS, Space, Values
 from ..configurations.tuned import Tuned, cache_file, tuned_of
 from .on_gpu import OnGpu
-from .recorded import WHOLE, Capture, RecordedTensor, Recording, StorageNumbers
+from .recorded import WHOLE, RecordedLaunch, RecordedTensor, Recording, StorageNumbers
 from .stores import stored_parameters
-from .target_answers import answered_for
+from .target_answers import fake_target
 
 FOR_THE_COMPILER = frozenset(CUDAOptions.__dataclass_fields__)
 """Keywords that Triton's compiler takes, though a kernel has parameters of the same names (num_warps)."""
@@ -72,7 +72,7 @@ def capture(device: Device | str = "h200", space: Space = NO_SPACE, triton_cache
             (Autotuner, recorder.autotuner_run()),
         ):
             stack.enter_context(patch.object(kind, "run", replacement))
-        stack.enter_context(answered_for(gpu, mode))
+        stack.enter_context(fake_target(gpu, mode))
         try:
             yield recorder.launches
         finally:
@@ -127,7 +127,7 @@ class Recorder:
 
         return run
 
-    def _store(self, capture: Capture, given: Mapping[str, Any]) -> None:
+    def _store(self, capture: RecordedLaunch, given: Mapping[str, Any]) -> None:
         """Note what the launch would write: code that reads it later finds no values."""
         if self.mode is None:
             return
@@ -232,7 +232,7 @@ class Recorder:
             self._tuned, self._configuration = before
             self._refused = None
 
-    def captured(self, function: Any, args: tuple[Any, ...], grid: Any, kwargs: Mapping[str, Any]) -> Capture:
+    def captured(self, function: Any, args: tuple[Any, ...], grid: Any, kwargs: Mapping[str, Any]) -> RecordedLaunch:
         """What a launch is called with."""
         names = set(function.arg_names)
         bound = function.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
@@ -248,7 +248,7 @@ class Recorder:
             else:
                 arguments[name] = value
         axes, wrong = _grid(function.__name__, grid, given)
-        return Capture(
+        return RecordedLaunch(
             function=function,
             grid=axes,
             arguments=MappingProxyType(arguments),

@@ -30,7 +30,7 @@ BYPASSED = (
 
 
 @contextmanager
-def answered_for(device: Device, mode: OnGpu) -> Iterator[None]:
+def fake_target(device: Device, mode: OnGpu) -> Iterator[None]:
     """Have torch and Triton speak of a device as if it were there. Args: mode: what tensors are told by."""
     properties = properties_of(device)
     capability = properties.major, properties.minor

@@ -20,7 +20,7 @@ from ...simulator.jobs.processes import serve
 from ...simulator.prediction.torch_operation import torch_text
 from ..compile.call import ValueTexts, to_plain
 from ..configurations.space import space_of
-from ..kept.opened import Opened
+from ..kept.opened import FileAccessLog
 from .lowering import lower_or_refuse
 from .recorded import Recording
 from .recording import capture
@@ -29,7 +29,7 @@ from .user_function import Unusable, lacks_grid, located, raised_by, shown_argum
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
     """As `_answer`; `witnesses`: files that it is made of, None: nobody knows. Args: job: with `asked_ns`, now [ns]."""
-    opened = Opened(job["asked_ns"], ())
+    opened = FileAccessLog(job["asked_ns"], ())
     for seed in (random.seed, np.random.seed, torch.manual_seed):  # what is drawn is the same each time
         seed(0)
     made, witnesses = _answer(job), opened.witnesses()

@@ -16,7 +16,7 @@ from ..configurations.space import label_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelCall:
+class KernelLaunch:
     """A launch, in plain values.
 
     Args:
@@ -27,7 +27,7 @@ class KernelCall:
         arguments: run-time argument -> its value; of a pointer its address.
         storages: memory that pointers lead to.
         before: kernels that ran before it.
-        tuned, configuration: as in `Capture`; cooperative: whether all CTAs have to be resident at once.
+        tuned, configuration: as in `RecordedLaunch`; cooperative: whether all CTAs have to be resident at once.
     """
 
     name: str
@@ -57,7 +57,11 @@ ValueTexts = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedCall:
-    """A launch that does not come as far as the compiler. Args: reason: why, in one line; the rest as `KernelCall`."""
+    """A launch that does not come as far as the compiler.
+
+    Args:
+        reason: why, in one line; the rest as `KernelLaunch`.
+    """
 
     name: str
     grid: tuple[int, int, int]
@@ -71,11 +75,11 @@ class RefusedCall:
         return label_of(self.configuration)
 
 
-def to_plain(call: KernelCall | RefusedCall, values: ValueTexts) -> dict[str, Any]:
+def to_plain(call: KernelLaunch | RefusedCall, values: ValueTexts) -> dict[str, Any]:
     """A call as JSON can hold it, without what ran before. Args: values: of storages, those of this call are added."""
     if isinstance(call, RefusedCall):
         return asdict(call)
-    plain = {name: getattr(call, name) for name in KernelCall.__slots__ if name != "before"}
+    plain = {name: getattr(call, name) for name in KernelLaunch.__slots__ if name != "before"}
     storages = []
     for storage in call.storages:
         entry = {name: getattr(storage, name) for name in Storage.__slots__}
@@ -89,7 +93,7 @@ def to_plain(call: KernelCall | RefusedCall, values: ValueTexts) -> dict[str, An
     return plain | maps | {"storages": storages}
 
 
-def from_plain(plain: Mapping[str, Any], values: Mapping[str, bytes]) -> KernelCall | RefusedCall:
+def from_plain(plain: Mapping[str, Any], values: Mapping[str, bytes]) -> KernelLaunch | RefusedCall:
     """The call that `to_plain` made a dictionary of. Args: values: of storages, by digest."""
     if "reason" in plain:
         return RefusedCall(**{**plain, "grid": tuple(plain["grid"])})
@@ -103,7 +107,7 @@ def from_plain(plain: Mapping[str, Any], values: Mapping[str, bytes]) -> KernelC
         )
         for storage in plain["storages"]
     )
-    return KernelCall(**{**plain, "grid": tuple(plain["grid"]), "storages": storages})
+    return KernelLaunch(**{**plain, "grid": tuple(plain["grid"]), "storages": storages})
 
 
 def values_of(texts: Mapping[str, str]) -> dict[str, bytes]:

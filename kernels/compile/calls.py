@@ -12,9 +12,9 @@ from ...simulator.emulator.storage import Storage
 from ...simulator.emulator.tma.descriptor import image_of
 from ...simulator.jobs.attempts import internal
 from ...simulator.refusal import Refusal
-from ...simulator.trace.cta.subject import CompiledKernel
+from ...simulator.trace.cta.traced_kernel import CompiledKernel
 from ..interpreter import Interpreter
-from .call import KernelCall
+from .call import KernelLaunch
 from .diagnosis import specialisation_note
 from .made_by import call_key
 from .outcomes import answers_of, code_of, outcome_of
@@ -34,12 +34,12 @@ WORKSPACE_NUMBER = 1 << 20
 
 
 def compile_calls(
-    calls: Sequence[KernelCall],
+    calls: Sequence[KernelLaunch],
     device: Device,
     *,
     workers: int | None = None,
     limit_s: float | None = None,
-    tell: Callable[[int], None] = lambda number: None,
+    on_progress: Callable[[int], None] = lambda number: None,
     interpreter: Interpreter | None = None,
 ) -> list[CompiledKernel | Refusal]:
     """Compile recorded launches for a device; results are kept on disk.
@@ -47,7 +47,7 @@ def compile_calls(
     Args:
         calls: lowered for the device's compute capability; workers: compiler processes, one per core where None;
         limit_s: that the compiler may take for each, None: as long as any kernel here takes [s];
-        tell: called with the number of each launch that is waited for, from 0.
+        on_progress: called with the number of each launch that is waited for, from 0.
         interpreter: whose Triton compiles, None: that of this environment.
 
     Returns:
@@ -60,11 +60,11 @@ def compile_calls(
         first.setdefault(key, number)
     following = dict(pairwise(first))
     if calls:
-        tell(0)
+        on_progress(0)
     pool = Pool(interpreter) if interpreter else None
     try:
         answers = answers_of(
-            jobs, workers, lambda key: tell(first[following[key]]) if key in following else None, limit_s, pool
+            jobs, workers, lambda key: on_progress(first[following[key]]) if key in following else None, limit_s, pool
         )
     finally:
         if pool:
@@ -78,7 +78,7 @@ def compile_calls(
     return outcomes
 
 
-def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> CompiledKernel | Refusal:
+def _outcome(call: KernelLaunch, answer: dict[str, Any], device: Device) -> CompiledKernel | Refusal:
     outcome = outcome_of(answer, device)
     if isinstance(outcome, Refusal):
         return Refusal(outcome.kind, f"kernel {call.name}: {outcome.reason}")
@@ -100,7 +100,7 @@ def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> Compil
     )
 
 
-def _with_workspace(call: KernelCall, bytes_per_cta: int) -> KernelCall:
+def _with_workspace(call: KernelLaunch, bytes_per_cta: int) -> KernelLaunch:
     """The call with the memory that the compiler has it be given, where it does [B]."""
     if not bytes_per_cta:
         return call
@@ -109,7 +109,7 @@ def _with_workspace(call: KernelCall, bytes_per_cta: int) -> KernelCall:
     return replace(call, storages=(*call.storages, storage), arguments=arguments)
 
 
-def _descriptors(call: KernelCall, boxes: Sequence[Sequence[int]]) -> dict[str, int]:
+def _descriptors(call: KernelLaunch, boxes: Sequence[Sequence[int]]) -> dict[str, int]:
     """Parameter -> the descriptor that the host would make of it, as a number. Args: boxes: of each, in order."""
     types = {name: kind for name, kind in call.job["signature"] if kind.startswith(DESCRIPTOR)}
     descriptors = {}

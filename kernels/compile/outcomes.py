@@ -9,7 +9,7 @@ from typing import Any
 
 from ...simulator.device.device import Device
 from ...simulator.jobs.pool import cores
-from ...simulator.jobs.processes import Died
+from ...simulator.jobs.processes import WorkerDied
 from ...simulator.launch.program import Code, Resources
 from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
@@ -106,7 +106,7 @@ def _answer(turns: Turns, key: str, job: dict[str, Any], limit_s: float | None) 
         return answer, False
     try:
         return turns.answer(job, limit_s), True
-    except Died as death:
+    except WorkerDied as death:
         return {"reason": diagnosis.explained(str(death), "", job)}, False
 
 

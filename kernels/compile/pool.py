@@ -5,7 +5,7 @@ import os
 import threading
 from typing import Any
 
-from ...simulator.jobs.processes import Answerer
+from ...simulator.jobs.processes import WorkerProcess
 from ..interpreter import Interpreter
 from .cache import triton_cache
 
@@ -24,11 +24,11 @@ class Pool:
     def __init__(self, interpreter: Interpreter | None = None) -> None:
         self._interpreter = interpreter
         self._lock = threading.Lock()
-        self._all: set[Answerer] = set()
-        self._idle: list[Answerer] = []
+        self._all: set[WorkerProcess] = set()
+        self._idle: list[WorkerProcess] = []
         self._environment: dict[str, str] = {}
 
-    def take(self) -> Answerer:
+    def take(self) -> WorkerProcess:
         """A compiler to oneself, as this process's environment is now; to be given back."""
         now = {name: value for name, value in os.environ.items() if name.startswith(READ_BY_TRITON)}
         with self._lock:
@@ -43,12 +43,12 @@ class Pool:
             other.stop()
         return compiler
 
-    def _new(self) -> Answerer:
+    def _new(self) -> WorkerProcess:
         other = self._interpreter
         variables = triton_cache() | dict(other.variables if other else {})
-        return Answerer(WORKER, "compiler", (), variables, other.path if other else "")
+        return WorkerProcess(WORKER, "compiler", (), variables, other.path if other else "")
 
-    def give_back(self, compiler: Answerer) -> None:
+    def give_back(self, compiler: WorkerProcess) -> None:
         """Let others have a compiler."""
         with self._lock:
             keep = compiler in self._all and len(self._idle) < MOST_IDLE
@@ -76,7 +76,7 @@ class Turns:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._busy: set[Answerer] = set()
+        self._busy: set[WorkerProcess] = set()
 
     def answer(self, job: dict[str, Any], limit_s: float | None = None) -> dict[str, Any]:
         """Have a process answer a job.

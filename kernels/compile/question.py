@@ -8,11 +8,11 @@ from typing import Any
 
 from ...simulator.device.device import Device
 from ...simulator.store.keys import device_text, model
-from .call import KernelCall
+from .call import KernelLaunch
 from .made_by import call_key
 
 
-def question_key(calls: Sequence[KernelCall], device: Device, name: str, l2: str, advice: bool = False) -> str:
+def question_key(calls: Sequence[KernelLaunch], device: Device, name: str, l2: str, advice: bool = False) -> str:
     """The name of a prediction: of launches that follow each other, on a device.
 
     Args:
@@ -24,7 +24,7 @@ def question_key(calls: Sequence[KernelCall], device: Device, name: str, l2: str
     return sha256(text.encode()).hexdigest()
 
 
-def _plain(call: KernelCall) -> Mapping[str, Any]:
+def _plain(call: KernelLaunch) -> Mapping[str, Any]:
     """All of a call that its prediction depends on."""
     return {
         "code": call_key(call.job),

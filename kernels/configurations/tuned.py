@@ -25,7 +25,7 @@ class Tuned:
     """One launch of which several configurations were recorded.
 
     Args:
-        number: as `Capture.tuned` has it; kernel: its name.
+        number: as `RecordedLaunch.tuned` has it; kernel: its name.
         key: what the author's autotuner tells shapes apart by, argument -> value; empty of a kernel without one.
         authors: labels of the configurations that the code itself names; the first is what runs untuned.
         cache_key: what Triton's autotuner keeps its timings on disk under, with data types; empty where it keeps none.

@@ -12,7 +12,7 @@ from ...simulator.launch.program import Launch
 from ...simulator.problems.problem import Problem
 from ...simulator.schedules.config import Config
 from ...simulator.schedules.contract import frozen
-from ..launch.launch import Twin, launches_for, run_all
+from ..launch.launch import TritonKernel, launches_for, run_all
 from ..query_tile import twin_of
 from .splits import flash_decode_merge_kernel
 
@@ -42,7 +42,7 @@ def table_of(
 
 def decoded(
     schedule: str,
-    twins: Mapping[str, Callable[[Launch, Problem], Twin]],
+    twins: Mapping[str, Callable[[Launch, Problem], TritonKernel]],
     problem: Problem,
     tensors: dict[str, torch.Tensor],
     arguments: dict[str, float],

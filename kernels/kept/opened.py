@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from ...simulator.store.folder import cache_folder
-from .witnesses import CACHE, Kind, Witness, state_of
+from .witnesses import CACHE, FileFingerprint, Kind, state_of
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 WRITING = frozenset("wax+")
@@ -35,7 +35,7 @@ COMPILERS_CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 """Variables that name caches of compilers; torch sets its own where nobody does."""
 
 
-class Opened:
+class FileAccessLog:
     """Listens from now on, until the process ends.
 
     Args:
@@ -52,7 +52,7 @@ class Opened:
         self._is_looking = self._asks_others = False
         sys.addaudithook(self._heard)
 
-    def witnesses(self) -> list[Witness] | None:
+    def witnesses(self) -> list[FileFingerprint] | None:
         """What was read until now.
 
         Returns:
@@ -68,14 +68,14 @@ class Opened:
         )
         ignored = (*OF_THE_SYSTEM, *(os.path.join(os.path.abspath(folder), "") for folder in folders))
         self._is_looking = True
-        made: list[Witness] = []
+        made: list[FileFingerprint] = []
         for kind, path in self._paths():
             if os.path.join(path, "").startswith(ignored):
                 continue
             state = state_of(kind, path)
             if not _is_text(path) or (kind in ("content", "stat") and not self._is_as_read(path, state)):
                 return None
-            made.append(Witness(kind=kind, path=path, state=state))
+            made.append(FileFingerprint(kind=kind, path=path, state=state))
         return made
 
     def _paths(self) -> Iterator[tuple[Kind, str]]:

@@ -18,7 +18,7 @@ from ...simulator.device.device import Device
 from ...simulator.store.keys import device_text, model
 from ...simulator.store.store import usual_store
 from ..compile.made_by import triton_version
-from .witnesses import Witness, unchanged
+from .witnesses import FileFingerprint, unchanged
 
 OF_A_TERMINAL = frozenset(
     {
@@ -38,7 +38,7 @@ class Recording:
         answer: JSON, compressed by zlib.
     """
 
-    witnesses: Sequence[Witness]
+    witnesses: Sequence[FileFingerprint]
     printed: str
     answer: bytes
 
@@ -80,7 +80,7 @@ def keep_recording(key: str, answer: Mapping[str, Any], witnesses: Sequence[Mapp
     """Keep an answer in the place of what is kept. Args: witnesses: as the process tells them."""
     if store := usual_store():
         recording = Recording(
-            witnesses=[Witness(**witness) for witness in witnesses],
+            witnesses=[FileFingerprint(**witness) for witness in witnesses],
             printed=printed,
             answer=zlib.compress(json.dumps(answer).encode(), 1),
         )

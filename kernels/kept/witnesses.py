@@ -21,7 +21,7 @@ CACHE = "__pycache__"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Witness:
+class FileFingerprint:
     """A file or folder. Args: kind: what is looked at; path: absolute; state: that it was in, `ABSENT`: not there."""
 
     kind: Kind
@@ -29,7 +29,7 @@ class Witness:
     state: str
 
 
-def unchanged(witnesses: Iterable[Witness]) -> bool:
+def unchanged(witnesses: Iterable[FileFingerprint]) -> bool:
     """Whether all are as they were."""
     return all(state_of(witness.kind, witness.path) == witness.state for witness in witnesses)
 

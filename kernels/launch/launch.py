@@ -1,6 +1,6 @@
 """From torch tensors to a running kernel: argument checks, the device, and the one place that launches.
 
-A kernel file gives, for each `Launch` of its schedule, a `Twin`:
+A kernel file gives, for each `Launch` of its schedule, a `TritonKernel`:
 the Triton function and its arguments, all but the pointers.
 The first parameters of the function are the tensors of the launch's program, one each, in that order:
 a pointer, or a descriptor through which the hardware copies tiles (TMA).
@@ -48,7 +48,7 @@ ALIGNMENT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Twin:
+class TritonKernel:
     """The Triton function of a launch and all its arguments but the tensors.
 
     Args:
@@ -170,7 +170,7 @@ def run_all(launches: tuple[Launch, ...], problem: Problem, twins: Any, tensors:
     """Run the launches of a pipeline one after the other.
 
     Args:
-        twins: launch name -> function (launch, problem) to `Twin`.
+        twins: launch name -> function (launch, problem) to `TritonKernel`.
         tensors: inputs by name; what is missing is allocated and added.
     """
     place = next(iter(tensors.values())).device
@@ -254,7 +254,7 @@ def descriptor(tensor: Tensor, memory: Any, block: tuple[int, int]) -> TensorDes
     )
 
 
-def parameter_names(twin: Twin, launch: Launch) -> dict[str, str]:
+def parameter_names(twin: TritonKernel, launch: Launch) -> dict[str, str]:
     """Tensor of the program -> parameter of the kernel that stands for it."""
     tensors = launch.program.tensors
     return {tensor.name: name for tensor, name in zip(tensors, twin.function.arg_names, strict=False)}
@@ -265,7 +265,7 @@ def options_of(launch: Launch) -> dict[str, int | bool]:
     return {"num_warps": launch.num_warps, "num_stages": launch.num_stages, "enable_fp_fusion": True}
 
 
-def arguments_of(twin: Twin, launch: Launch, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+def arguments_of(twin: TritonKernel, launch: Launch, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
     """What a kernel is called with: tensors or their descriptors, parameters, options. Args: as of `run`."""
     parameters = {
         parameter: descriptor(launch.program.tensor(name), tensors[name], twin.blocks[name])
@@ -276,7 +276,7 @@ def arguments_of(twin: Twin, launch: Launch, tensors: dict[str, torch.Tensor]) -
     return {**parameters, **twin.arguments, **options_of(launch)}
 
 
-def run(twin: Twin, launch: Launch, tensors: dict[str, torch.Tensor]) -> Any:
+def run(twin: TritonKernel, launch: Launch, tensors: dict[str, torch.Tensor]) -> Any:
     """Launch a kernel exactly as its `Launch` says.
 
     Args:
@@ -300,7 +300,7 @@ def run(twin: Twin, launch: Launch, tensors: dict[str, torch.Tensor]) -> Any:
     return kernel
 
 
-def _run_on_gpu(twin: Twin, launch: Launch, arguments: dict[str, Any]) -> Any:
+def _run_on_gpu(twin: TritonKernel, launch: Launch, arguments: dict[str, Any]) -> Any:
     # Asked for memory only by kernels whose CTAs write descriptors of their own.
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     return twin.function[launch.grid](**arguments)

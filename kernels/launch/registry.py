@@ -1,4 +1,4 @@
-"""Finds the kernel of a launch: every module named like a schedule has `TWINS`, launch name -> function to `Twin`."""
+"""Finds the kernel of a launch: each module named like a schedule has `TWINS`, a launch's name -> its function."""
 
 from functools import cache
 from importlib import import_module
@@ -10,7 +10,7 @@ from ...simulator.launch.program import Launch
 from ...simulator.problems.problem import Problem
 from ...simulator.schedules.config import Config
 from ...simulator.schedules.registry import all_schedules
-from .launch import Roundings, Twin
+from .launch import Roundings, TritonKernel
 
 
 @cache
@@ -47,9 +47,9 @@ def recommended() -> dict[tuple[str, int, bool], Config]:
     return {(name, *shape): config for name, table in tables.items() for shape, config in table.items()}
 
 
-def find_twin(launch: Launch, problem: Problem) -> Twin:
+def find_twin(launch: Launch, problem: Problem) -> TritonKernel:
     """The kernel of a launch, with its arguments. Raises: ValueError: there is none, or it cannot follow the launch."""
     if launch.name not in _twins():
         raise ValueError(f"launch {launch.name!r} has no kernel; those that have one are {', '.join(_twins())}")
-    twin: Twin = _twins()[launch.name](launch, problem)
+    twin: TritonKernel = _twins()[launch.name](launch, problem)
     return twin

@@ -19,11 +19,11 @@ from time import time_ns
 from typing import Any
 
 from ...simulator.device.device import Device
-from ...simulator.jobs.processes import Answerer, Died
+from ...simulator.jobs.processes import WorkerDied, WorkerProcess
 from ...simulator.operations.operation import Mode, Operation, RecordedStep
 from ..capture.file import CannotCapture, UserCodeFailed
 from ..compile.cache import triton_cache
-from ..compile.call import KernelCall, RefusedCall, from_plain, values_of
+from ..compile.call import KernelLaunch, RefusedCall, from_plain, values_of
 from ..kept.recordings import keep_recording, kept_recording, recording_key
 
 WORKER = f"{__package__}.worker"
@@ -32,7 +32,7 @@ TIMEOUT_S = 600.0
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "TORCH_LOGS": "-all"}
 """Variables that keep torch from logging what notes say, or what is of no use for people."""
 OPTIONS = ("indices", "timeout_s")
-Times = Callable[[Sequence[KernelCall | RefusedCall]], Sequence[float | None]]
+Times = Callable[[Sequence[KernelLaunch | RefusedCall]], Sequence[float | None]]
 """Launches -> what each takes [s]; None: nobody knows."""
 INDICES = ("", "uniform")
 
@@ -47,7 +47,7 @@ class Recorded:
     """
 
     step: RecordedStep
-    calls: tuple[KernelCall | RefusedCall, ...]
+    calls: tuple[KernelLaunch | RefusedCall, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ def _file_of(target: str | WrittenStep) -> Iterator[tuple[str, str, list[str]]]:
 def _recorded_anew(job: Mapping[str, Any], limit_s: float, times: Times | None, key: str) -> Recorded:
     """Have a process record a step; it is kept under its key if it ran to its end, and nobody was asked in vain."""
     noun = "user's code" if job["mode"] == "eager" else "user's code, or torch's compiler at work on it,"
-    process = Answerer(WORKER, noun, (), triton_cache() | QUIET | dict(os.environ))
+    process = WorkerProcess(WORKER, noun, (), triton_cache() | QUIET | dict(os.environ))
     replies: list[dict[str, Any]] = []
 
     def reply(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def _recorded_anew(job: Mapping[str, Any], limit_s: float, times: Times | None, 
 
     try:
         answer = process.ask(job, limit_s, reply)
-    except Died as death:
+    except WorkerDied as death:
         raise UserCodeFailed(f"{job['file']}:{job['function']}: {death}") from None
     finally:
         sys.stderr.write(process.said)

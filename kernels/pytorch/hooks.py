@@ -27,7 +27,7 @@ from .padding import padding_for
 
 
 @contextmanager
-def speaking_of(device: Device, notes: dict[str, None]) -> Iterator[Callable[[], None]]:
+def fake_cuda_device(device: Device, notes: dict[str, None]) -> Iterator[Callable[[], None]]:
     """Have torch and Triton speak of a device as if it was there. Args: notes: of the recording, in order.
 
     Yields:

@@ -42,7 +42,7 @@ class Place:
     indexed: int = 0
 
 
-class Places:
+class SourceLocations:
     """Knows where what runs now comes from. `roots`: outermost modules that ran."""
 
     def __init__(self) -> None:

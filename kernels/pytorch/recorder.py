@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map
 
 from ...simulator.operations.operation import Operation, Phase
 from .layers.native import parts_of
-from .places import Places
+from .places import SourceLocations
 from .storages import MOST_VALUES, WHOLE, Storages, is_real, outside, tensors_in
 
 MOST_ON_CPU = 1 << 22
@@ -59,7 +59,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.operations: list[Operation] = []
         self.notes: dict[str, None] = {}
-        self.storages, self.places = Storages(), Places()
+        self.storages, self.places = Storages(), SourceLocations()
         self.phase: Phase = "forward"
         self.is_on = False
         self.inits = 0

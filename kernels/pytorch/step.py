@@ -14,13 +14,13 @@ from torch.utils._pytree import tree_leaves
 
 from ...simulator.device.device import Device
 from ...simulator.operations.operation import Mode, RecordedStep
-from ..capture.recorded import Capture
+from ..capture.recorded import RecordedLaunch
 from .attention import attention_of
 from .choosing.graphs import Graphs
 from .choosing.selection import Selection
 from .choosing.trials import Times
 from .fused import kept_whole
-from .hooks import hide_fakes, speaking_of
+from .hooks import fake_cuda_device, hide_fakes
 from .layers.grids import sampled_grids
 from .layers.native import SHAPES
 from .layers.recurrent import whole_layers
@@ -66,7 +66,7 @@ class Session:
         return self._recorder.storages
 
     @property
-    def captures(self) -> list[Capture]:
+    def captures(self) -> list[RecordedLaunch]:
         """Of all configurations, in order."""
         return self._launches.captures
 
@@ -230,7 +230,7 @@ def recording(
     launches = TritonLaunches(recorder, indices == "uniform")
     major, minor = (int(digit) for digit in device.compute_capability.split("."))
     with ExitStack() as stack:
-        hook_all = stack.enter_context(speaking_of(device, recorder.notes))
+        hook_all = stack.enter_context(fake_cuda_device(device, recorder.notes))
         hooked = False
 
         def hook_compiler() -> None:

@@ -13,7 +13,7 @@ from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITFunction
 
 from ...simulator.operations.operation import Operand, Operation
-from ..capture.recorded import Capture, RecordedTensor
+from ..capture.recorded import RecordedLaunch, RecordedTensor
 from ..capture.recording import Recorder as LaunchRecorder
 from ..capture.stores import stored_parameters
 from .device_guard import lacking
@@ -39,9 +39,9 @@ class TritonLaunches:
     """
 
     def __init__(self, recorder: Recorder, draws: bool = False) -> None:
-        self.captures: list[Capture] = []
+        self.captures: list[RecordedLaunch] = []
         self.tuned = False
-        self.beyond: Callable[[Any, Callable[[Any], Capture]], list[Any]] = lambda *_: []
+        self.beyond: Callable[[Any, Callable[[Any], RecordedLaunch]], list[Any]] = lambda *_: []
         self._recorder, self._draws = recorder, draws
         self._described = _Described(recorder.storages)
         self._users = LaunchRecorder(described=self._described.tensor)
@@ -79,7 +79,7 @@ class TritonLaunches:
                 self._draw(tuner, args)
             self.tuned |= bool(tuner.inductor_meta.get("max_autotune"))
 
-            def captured(config: Any) -> Capture:
+            def captured(config: Any) -> RecordedLaunch:
                 return self._of_inductor(tuner, config, args, triton_heuristics)
 
             beyond = self.beyond(tuner, captured) if self._recorder.is_on else []
@@ -108,7 +108,7 @@ class TritonLaunches:
 
         return outermost
 
-    def _of_inductor(self, tuner: Any, config: Any, args: Any, heuristics: Any) -> Capture:
+    def _of_inductor(self, tuner: Any, config: Any, args: Any, heuristics: Any) -> RecordedLaunch:
         """One candidate configuration of a launch."""
         constants = dict(heuristics.config_to_dict(config))
         fixed = _fixed(tuner) | config.kwargs
@@ -124,7 +124,7 @@ class TritonLaunches:
             if isinstance(value, torch.Tensor)
         }
         arguments = {name: value for name, value in {**given, **fixed}.items() if name not in tensors}
-        return Capture(
+        return RecordedLaunch(
             function=tuner.fn,
             grid=(x, y, z),
             arguments=MappingProxyType(arguments),
@@ -149,7 +149,7 @@ class TritonLaunches:
                 where = f" ({place.where})" if place.where else ""
                 recorder.notes[f"indices without values are drawn from 0 to {below - 1:,}{where}"] = None
 
-    def _add(self, captures: list[Capture], stored: frozenset[str], args: Any, known: bool = False) -> None:
+    def _add(self, captures: list[RecordedLaunch], stored: frozenset[str], args: Any, known: bool = False) -> None:
         """Take a launch down. Args: known: whether values of what it stores are."""
         recorder = self._recorder
         if not recorder.is_on:

@@ -17,11 +17,11 @@ from ...simulator.device.what_if import override
 from ...simulator.jobs.processes import Ask, serve_asking
 from ...simulator.operations.operation import RecordedStep
 from ..capture.lowering import lower_or_refuse
-from ..capture.recorded import Capture
+from ..capture.recorded import RecordedLaunch
 from ..capture.recording import needs_arguments
 from ..capture.user_function import INPUTS, Unusable, located, module_of, raised_by, user_function
 from ..compile.call import ValueTexts, to_plain
-from ..kept.opened import Opened
+from ..kept.opened import FileAccessLog
 from .recorder import DependsOnData
 from .step import Session, recording
 
@@ -39,7 +39,7 @@ def answer(job: dict[str, Any], ask: Ask) -> dict[str, Any]:
         share; witnesses: files that the step is made of, None: nobody knows. Or `unusable`: what is wrong with what was
         asked for, or `raised`: what the user's code raised; one line.
     """
-    opened = Opened(job["asked_ns"], job["aside"])
+    opened = FileAccessLog(job["asked_ns"], job["aside"])
     device = override(load_device(job["device"]), list(job["settings"]))
     path = Path(job["file"])
     logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # what is raised is told
@@ -81,16 +81,16 @@ def answered(
     return {"step": plain_step(step)} | _plain_calls(session.captures, device)
 
 
-def _plain_calls(captures: Sequence[Capture], device: Device) -> dict[str, Any]:
+def _plain_calls(captures: Sequence[RecordedLaunch], device: Device) -> dict[str, Any]:
     values: ValueTexts = {}
     capability = int(device.compute_capability.replace(".", ""))
     return {"calls": [to_plain(lower_or_refuse(capture, capability), values) for capture in captures], "values": values}
 
 
-def times_of(device: Device, ask: Ask) -> Callable[[Sequence[Capture]], list[float | None]]:
+def times_of(device: Device, ask: Ask) -> Callable[[Sequence[RecordedLaunch]], list[float | None]]:
     """What has launches predicted by whoever asked for the recording. Args: device: that is spoken of."""
 
-    def times(captures: Sequence[Capture]) -> list[float | None]:
+    def times(captures: Sequence[RecordedLaunch]) -> list[float | None]:
         return list(ask(_plain_calls(captures, device))["times_s"])
 
     return times

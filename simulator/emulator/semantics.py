@@ -225,9 +225,9 @@ def _exchanged(instruction: Instruction, exchange: Exchange) -> Results:
         sources = [reader(threads) for reader in readers]
         if any(known is False for _, known in sources):
             return []
-        tell = exchange if threads.whole else compared
+        on_progress = exchange if threads.whole else compared
         try:
-            words, flags = tell(modifiers, sources, mask, threads.special["SR_LANEID"][0])
+            words, flags = on_progress(modifiers, sources, mask, threads.special["SR_LANEID"][0])
         except (NotImplementedError, IndexError):
             return []
         return ordered(words, flags)

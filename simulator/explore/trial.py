@@ -88,7 +88,7 @@ def predicted(resolved: Resolved, device: Device, settings: Settings) -> Predict
                 resolved,
                 device,
                 **settings.words,
-                tell=stages.append,
+                on_progress=stages.append,
             )
     except OutOfTime:
         if process_s() > settings.until_s:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
 
-from .stopping import OutOfTime, Stage, Stopped, Tell, limited, out_of_time
+from .stopping import OnProgress, OutOfTime, Stage, Stopped, limited, out_of_time
 from .working_clock import thread_s
 
 PACKAGE = f"{__name__.partition('.')[0]}."
@@ -21,20 +21,21 @@ class Attempts:
 
     Args:
         names: of each piece; limit_s: that each may take, None: as long as it likes [s].
-        tell: called when a phase begins; clock: gives the time now [s], by default CPU time of the thread that works.
+        on_progress: called when a phase begins.
+        clock: gives the time now [s], by default CPU time of the thread that works.
     """
 
     def __init__(
         self,
         names: Sequence[str],
         limit_s: float | None = None,
-        tell: Tell | None = None,
+        on_progress: OnProgress | None = None,
         clock: Callable[[], float] = thread_s,
     ) -> None:
         self.refused: dict[int, str] = {}
         """Number of each piece that failed -> why, in one line."""
         self._names, self._limit_s, self._clock = names, limit_s, clock
-        self._tell = tell or (lambda stage: None)
+        self._tell = on_progress or (lambda stage: None)
         self._spent_s = [0.0] * len(names)
 
     @contextmanager

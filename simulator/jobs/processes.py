@@ -30,11 +30,11 @@ Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
 """What a process asks whoever gave it the job, and what it is told: plain values."""
 
 
-class Died(Exception):
+class WorkerDied(Exception):
     """A process ended, or had to be ended, without an answer; the text is the reason, in one line."""
 
 
-class Answerer:
+class WorkerProcess:
     """One process that answers one job at a time; started when first asked, and again after each death.
 
     Args:
@@ -121,7 +121,7 @@ class Answerer:
             else:
                 reason = self._last_words(process)
             self.stop()
-            raise Died(reason) from None
+            raise WorkerDied(reason) from None
         except BaseException:
             self.stop()
             raise
@@ -248,15 +248,15 @@ def serve_asking(answer: Callable[[Any, Ask], Mapping[str, Any]]) -> None:
     jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
-    def tell(message: Mapping[str, Any]) -> None:
+    def on_progress(message: Mapping[str, Any]) -> None:
         sys.stdout.flush()
         answers.write(json.dumps(message).encode() + b"\n")
         answers.flush()
 
     def ask(question: Mapping[str, Any]) -> dict[str, Any]:
-        tell({ASKS: question})
+        on_progress({ASKS: question})
         reply: dict[str, Any] = json.loads(jobs.readline())
         return reply
 
     for line in iter(jobs.readline, b""):
-        tell(answer(json.loads(line), ask))
+        on_progress(answer(json.loads(line), ask))

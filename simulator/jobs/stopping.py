@@ -39,7 +39,7 @@ class Stage:
         return f"launch {self.number} of {self.total}, {self.name}: {self.phase}"
 
 
-Tell = Callable[[Stage], None]
+OnProgress = Callable[[Stage], None]
 
 
 class Stopped(Exception):

@@ -16,8 +16,8 @@ from ..sass.opcodes import rules, thread_bytes
 from ..sm.instructions import lowered_table
 from ..sm.tensor_rate import with_tensor_rates
 from ..trace.cta.block_counts import count_blocks
-from ..trace.cta.doubts import Doubts
-from ..trace.cta.subject import CompiledKernel, Subject
+from ..trace.cta.traced_kernel import CompiledKernel, TracedKernel
+from ..trace.cta.unknown_values import UnknownValues
 from .static_time import StaticWork
 
 SAMPLED = 64
@@ -34,9 +34,9 @@ def static_work(kernel: CompiledKernel, device: Device) -> StaticWork | None:
     try:
         residency = residency_of_ctas(kernel.resources, kernel.warps, kernel.ctas, device)
         flow, memory = flow_of(code.sass), Memory(kernel.storages)
-        subject = Subject(kernel=kernel, flow=flow, constants=code.constants, memory=memory)
+        subject = TracedKernel(kernel=kernel, flow=flow, constants=code.constants, memory=memory)
         sampled = np.unique(np.linspace(0, kernel.ctas - 1, SAMPLED).round().astype(np.int64))
-        blocks = count_blocks(subject, Doubts(subject), sampled.tolist()).mean(axis=0)
+        blocks = count_blocks(subject, UnknownValues(subject), sampled.tolist()).mean(axis=0)
     except (CannotFollow, DoesNotFit, Refused, ValueError):
         return None
     capability = int(device.compute_capability.replace(".", ""))

@@ -35,7 +35,7 @@ from .l1_hits import Spilled, with_l1_hits
 from .latency_slack import LatencySlack, hbm_extra_latency_cycles, latency_slacks
 from .machine import Machine, latencies_of
 from .match_steps import Attribution, Part
-from .single_cta import RegionCost, lone_costs
+from .single_cta import RegionCost, single_cta_costs
 from .step_cost import PIPES, StepCost, step_cost
 from .tensor_rate import with_tensor_rates
 
@@ -102,7 +102,7 @@ def compiled_costs(
         code=with_l1_hits(code, whole or launch, residency, device, resident, seen.cta, seen.paths, attributions),
         latencies=latencies_of(device, min(launch.cta_count, device.sms)),
     )
-    alone = lone_costs(machine)
+    alone = single_cta_costs(machine)
     full = measure_full_sm(machine, alone, resident, hbm_extra_latency_cycles(launch, device))
     lone_cycles = {region: cost.cycles for region, cost in alone.items()}
     slacks = latency_slacks(launch, machine, attributions, seen.executed, lone_cycles)
@@ -180,10 +180,12 @@ def class_costs(
     launch: Launch, residency: Residency, device: Device, resident: int | None = None
 ) -> list[CompiledCost]:
     """The same for each class of CTAs of a traced launch by itself; of all CTAs where a schedule wrote it."""
-    return [compiled_costs(lone, residency, device, resident=resident, whole=launch) for lone in lone_classes(launch)]
+    return [
+        compiled_costs(lone, residency, device, resident=resident, whole=launch) for lone in single_cta_classes(launch)
+    ]
 
 
-def lone_classes(launch: Launch) -> list[Launch]:
+def single_cta_classes(launch: Launch) -> list[Launch]:
     """A launch of each class of CTAs of a traced launch alone; itself where it has no more than one."""
     if len(launch.traced) <= 1:
         return [launch]

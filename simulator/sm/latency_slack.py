@@ -23,7 +23,7 @@ from ..launch.walk import pipelined_stages, steps
 from ..trace.paths import OUTSIDE
 from .machine import Machine
 from .match_steps import Attribution, Part
-from .single_cta import lone_costs
+from .single_cta import single_cta_costs
 
 FAR_CYCLES = 8192.0
 """A latency beyond what any loop hides."""
@@ -53,7 +53,7 @@ def latency_slacks(
         executed: step name -> executions in the CTA that is followed.
         cycles: region -> an iteration of a lone CTA, data from L2.
     """
-    far = lone_costs(machine.delayed(FAR_CYCLES), MEASURED_TRIPS)
+    far = single_cta_costs(machine.delayed(FAR_CYCLES), MEASURED_TRIPS)
     regions = machine.paths.regions
     if not regions:
         loading = [step for step, _ in steps(launch.program.body) if step.loads and executed[step.name]]

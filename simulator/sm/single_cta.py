@@ -31,7 +31,7 @@ class RegionCost:
     figures: np.ndarray
 
 
-def lone_costs(machine: Machine, more_trips: int = SETTLED) -> dict[int, RegionCost]:
+def single_cta_costs(machine: Machine, more_trips: int = SETTLED) -> dict[int, RegionCost]:
     """What each region takes a lone CTA.
 
     Args:

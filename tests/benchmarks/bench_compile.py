@@ -19,7 +19,7 @@ from itertools import product
 from typing import Any
 
 import torch
-from tilesight.kernels.capture.recorded import Capture
+from tilesight.kernels.capture.recorded import RecordedLaunch
 from tilesight.kernels.compile.pool import POOL
 from zoo import tiled
 
@@ -31,7 +31,7 @@ CONFIGURATIONS = list(product((64, 128), (64, 128), (4, 8), (2, 3)))
 """Rows and columns of a tile, warps, stages."""
 
 
-def launches() -> list[Capture]:
+def launches() -> list[RecordedLaunch]:
     """A square product, fp16, in every configuration."""
     with tilesight.capture(DEVICE) as recorded:
         a, b, c = (torch.empty(SIZE, SIZE, dtype=torch.float16, device="meta") for _ in range(3))
@@ -42,17 +42,17 @@ def launches() -> list[Capture]:
     return recorded
 
 
-def together(recorded: Sequence[Capture]) -> list[float]:
+def together(recorded: Sequence[RecordedLaunch]) -> list[float]:
     """Times that one call predicts [s]."""
     return [row.traffic.time_s for row in tilesight.predict(recorded, DEVICE, l2="cold").rows]
 
 
-def one_by_one(recorded: Sequence[Capture]) -> list[float]:
+def one_by_one(recorded: Sequence[RecordedLaunch]) -> list[float]:
     """Times that a call for each predicts [s]."""
     return [time_s for launch in recorded for time_s in together([launch])]
 
 
-def apart(recorded: Sequence[Capture]) -> list[float]:
+def apart(recorded: Sequence[RecordedLaunch]) -> list[float]:
     """The same, without compilers that stay."""
     times_s = []
     for launch in recorded:
@@ -61,7 +61,7 @@ def apart(recorded: Sequence[Capture]) -> list[float]:
     return times_s
 
 
-WAYS: Mapping[str, Callable[[Sequence[Capture]], list[float]]] = {
+WAYS: Mapping[str, Callable[[Sequence[RecordedLaunch]], list[float]]] = {
     "one call": together,
     "16 calls": one_by_one,
     "16 calls, new compilers": apart,

@@ -23,7 +23,7 @@ from tilesight.kernels.compile.calls import compile_calls
 from tilesight.simulator.predict_kernels import CompiledLaunch, predict_kernels
 from tilesight.simulator.prediction.kernel_row import KernelRow
 from tilesight.simulator.residency.residency import room_of
-from tilesight.simulator.trace.cta.subject import CompiledKernel
+from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 from tilesight.simulator.trace.program.launch import launches_of, trace
 from zoo import rowwise, tiled
 

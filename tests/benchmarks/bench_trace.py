@@ -21,7 +21,7 @@ from tilesight.simulator.refusal import Refusal
 from tilesight.simulator.residency.residency import room_of
 from tilesight.simulator.resolve import resolve
 from tilesight.simulator.schedules.registry import find_schedule
-from tilesight.simulator.trace.cta.subject import CompiledKernel
+from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 from tilesight.simulator.trace.program.launch import launches_of
 from tilesight.simulator.trace.program.whole_grid import trace_grid
 

@@ -24,7 +24,7 @@ if missing_package():
 import torch
 import triton
 import users_tuned
-from tilesight.kernels.compile.call import KernelCall
+from tilesight.kernels.compile.call import KernelLaunch
 from triton.runtime.jit import JITFunction
 from users_tuned import CONFIGS, boxes, copy_boxes, double, doubled, even_double, gather, gathered, grid, set_blocks
 
@@ -200,7 +200,7 @@ def test_heuristics_see_each_configuration(launched: list[dict[str, Any]]) -> No
     even = triton.heuristics({"EVEN": lambda given: given["n"] % given["BLOCK"] == 0})(even_double)
     asked = {**dict(zip("XYn", doubled(), strict=True)), "n": users_tuned.N - 64}
     calls = list(calls_of(even, CONFIGS, grid, asked, None, 90))
-    texts = [str(call.job["ttir"]) for call in calls if isinstance(call, KernelCall)]
+    texts = [str(call.job["ttir"]) for call in calls if isinstance(call, KernelLaunch)]
     masked = [re.search(r"tt\.load %\w+ :", text) is None for text in texts]
     assert masked == [False, True, True]
     kernel = tilesight.autotune(CONFIGS, key=["n"], device="h200", do_bench=never)(even)
@@ -213,7 +213,7 @@ def test_hooks_of_configurations_get_copies() -> None:
     x, y = boxes()
     several = configs(pre_hook=set_blocks)
     calls = list(calls_of(copy_boxes, several, grid, {"X": x, "Y": y}, None, 90))
-    kinds = [dict(call.job["signature"])["X"] for call in calls if isinstance(call, KernelCall)]
+    kinds = [dict(call.job["signature"])["X"] for call in calls if isinstance(call, KernelLaunch)]
     assert kinds == [f"tensordesc<fp16[{size}, 64]>" for size in (16, 128, 32)]
     hook = tilesight.prune(copy_boxes, keep=1, device="h200")
     assert len(hook(several, {"X": x, "Y": y}, grid=grid)) == 1
@@ -247,7 +247,7 @@ def test_a_canonical_content_rises_over_all_rows() -> None:
 
     def held(arguments: dict[str, Any], values: Any) -> list[int]:
         (call,) = calls_of(gather, configs({"BLOCK": 16}), grid, arguments, values, 90)
-        assert isinstance(call, KernelCall)
+        assert isinstance(call, KernelLaunch)
         content = next(storage.values for storage in call.storages if storage.name == "IDS")
         return torch.frombuffer(bytearray(content or b""), dtype=torch.int32).tolist()
 
@@ -265,7 +265,7 @@ def test_code_is_predicted_for_the_alignment_that_pointers_have(beside: int) -> 
     first = (-x.data_ptr() // 4) % 4
     y = x[first + beside // 4 :][:1000]
     (call,) = calls_of(double, configs({"BLOCK": 64}), grid, {"X": y, "Y": y, "n": 1000}, None, 90)
-    assert isinstance(call, KernelCall)
+    assert isinstance(call, KernelLaunch)
     assert call.arguments["X"] % 16 == y.data_ptr() % 16 == beside
     assert ("tt.divisibility = 16" in call.job["ttir"].split("%Y")[0]) == (beside == 0)
 

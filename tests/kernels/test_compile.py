@@ -32,7 +32,7 @@ from tilesight.kernels.compile.compile import (
 from tilesight.kernels.compile.outcomes import Compiled
 from tilesight.kernels.compile.pool import Pool, Turns
 from tilesight.kernels.compile.worker import compiled_kernel
-from tilesight.simulator.jobs.processes import Answerer, Died
+from tilesight.simulator.jobs.processes import WorkerDied, WorkerProcess
 
 H200 = load_device("h200")
 PROBLEM = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
@@ -108,7 +108,7 @@ def test_a_compiler_that_dies_says_so_and_is_replaced(monkeypatch: pytest.Monkey
     pool = Pool()
     turns = Turns(pool)
     job = job_of(flash2(block_m=64), PROBLEM, H200)
-    with pytest.raises(Died, match=r"the compiler died \(signal 6, SIGABRT\): Assertion .* failed"):
+    with pytest.raises(WorkerDied, match=r"the compiler died \(signal 6, SIGABRT\): Assertion .* failed"):
         turns.answer({**job, "module": "kernels.dies"})
     assert turns.answer(job)["registers"] > 0
     assert "reason" in turns.answer({**job, "options": {**job["options"], "num_warps": 3}})
@@ -120,7 +120,7 @@ def test_a_result_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = compile_launch(flash2(block_m=64), PROBLEM, H200)
 
     def refuse(*_: object) -> None:
-        raise Died("asked again")
+        raise WorkerDied("asked again")
 
     (file,) = cache_folder().glob(f"{key_of(job_of(flash2(block_m=64), PROBLEM, H200))}.json")
     with monkeypatch.context() as patch:
@@ -162,17 +162,17 @@ def test_a_pipeline_has_the_resources_of_its_launches_or_a_reason() -> None:
 
 def test_an_interruption_ends_the_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has not begun is never begun, what has begun is killed, and nobody waits for it."""
-    started: list[Answerer] = []
+    started: list[WorkerProcess] = []
     compilers = Pool()
 
-    def start(*arguments: Any) -> Answerer:
-        started.append(Answerer(*arguments))
+    def start(*arguments: Any) -> WorkerProcess:
+        started.append(WorkerProcess(*arguments))
         return started[-1]
 
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tilesight.kernels.compile.pool.Answerer", start)
+    monkeypatch.setattr("tilesight.kernels.compile.pool.WorkerProcess", start)
     monkeypatch.setattr("tilesight.kernels.compile.outcomes.POOL", compilers)
     wanted = [(flash2(block_m=block_m, block_n=32, num_stages=4), PROBLEM) for block_m in (32, 64, 128, 256)]
     with pytest.raises(KeyboardInterrupt):

@@ -15,7 +15,7 @@ if missing_package():
 
 import triton
 from tilesight.kernels.capture.file import Asked, capture_calls
-from tilesight.kernels.compile.call import KernelCall
+from tilesight.kernels.compile.call import KernelLaunch
 
 from tilesight.tuning.engines.engine import FIELDS
 from tilesight.tuning.engines.layer import Layer, plain
@@ -206,7 +206,7 @@ def test_fp8_products_of_low_tiles_are_transposed_on_hopper(
         "seed": 0,
     }
     (recorded,) = capture_calls(LAUNCHES, Asked(device=device, shapes=(shape,), timeout_s=120))
-    texts = [call.job["ttir"] for call in recorded.calls if isinstance(call, KernelCall)]
+    texts = [call.job["ttir"] for call in recorded.calls if isinstance(call, KernelLaunch)]
     assert len(texts) == 2 and all(("7.0" in text) == swapped for text in texts)
 
 
@@ -231,7 +231,7 @@ def test_kernels_with_the_engines_parameters_are_launched(name: str, tmp_path: P
         "seed": 0,
     }
     (recorded,) = capture_calls(LAUNCHES, Asked(device="h100-sxm", shapes=(shape,), timeout_s=120))
-    assert not recorded.ended and all(isinstance(call, KernelCall) for call in recorded.calls)
+    assert not recorded.ended and all(isinstance(call, KernelLaunch) for call in recorded.calls)
     grids = [call.grid[0] for call in recorded.calls]
     # 80 rows of 4 experts, 15 places more for each: 9 tiles of 16; 40 tokens: 3 tiles.
     assert grids == ([3 * 4] if name == "vllm-w8a8" else [9 * 8, 9 * 4])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tilesight.kernels.capture.file import Asked, RecordedFunction, UserCodeFailed, capture_calls
-from tilesight.kernels.compile.call import KernelCall
+from tilesight.kernels.compile.call import KernelLaunch
 from tilesight.kernels.launch.availability import missing_package
 
 if missing_package():
@@ -76,7 +76,7 @@ def test_what_is_drawn_at_random_is_the_same_each_time(folder: Path, monkeypatch
     monkeypatch.setenv("TILESIGHT_PREDICTIONS", "off")
     first, again = recorded(folder), recorded(folder)
     assert runs(folder) == 2
-    assert isinstance(first.calls[0], KernelCall)
+    assert isinstance(first.calls[0], KernelLaunch)
     assert any(storage.values is not None for storage in first.calls[0].storages)
     assert first == again
 

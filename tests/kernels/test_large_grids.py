@@ -14,7 +14,7 @@ if missing_package() is None:
     from tilesight.simulator.refusal import Refused
     from tilesight.simulator.residency.residency import room_of
     from tilesight.simulator.simulate_launches import simulate_launches
-    from tilesight.simulator.trace.cta.subject import CompiledKernel
+    from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
     from tilesight.simulator.trace.program import continued, whole_grid
     from tilesight.simulator.trace.program.launch import launches_of, trace
 

@@ -18,7 +18,7 @@ if missing_package():
 import torch
 import torch.nn.functional as F
 from tilesight.kernels.capture.file import UserCodeFailed
-from tilesight.kernels.compile.call import KernelCall
+from tilesight.kernels.compile.call import KernelLaunch
 from tilesight.kernels.compile.question import question_key
 from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.launch.before import StorageUse
@@ -137,10 +137,10 @@ def test_what_a_file_cannot_be_given_is_one_line(file: Path) -> None:
         tilesight.profile(f"{file}:mlp", device=load_device("h200"))
 
 
-def call(x: int, y: int) -> KernelCall:
+def call(x: int, y: int) -> KernelLaunch:
     """A copy between two storages of these numbers."""
     storages = tuple(Storage(number=number, size_bytes=64, name="X") for number in dict.fromkeys((x, y)))
-    return KernelCall(
+    return KernelLaunch(
         name="copy",
         file="",
         line=1,
@@ -165,7 +165,7 @@ def test_launches_behind_like_kernels_are_one_question() -> None:
     """What ran before counts, by which of the launch's storages it touched, whatever numbers others have."""
     device = load_device("h200")
 
-    def key(call: KernelCall, *numbers: int) -> str:
+    def key(call: KernelLaunch, *numbers: int) -> str:
         before = (tuple(StorageUse(number=number, bytes=64.0, written=True) for number in numbers),)
         return question_key([movable(replace(call, before=before))], device, "h200", "cold")
 

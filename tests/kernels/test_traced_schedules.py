@@ -25,7 +25,7 @@ from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.residency import room_of
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate_launches import simulate_launches
-from tilesight.simulator.trace.cta.subject import CompiledKernel
+from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 from tilesight.simulator.trace.program.launch import launches_of, trace
 
 import tilesight

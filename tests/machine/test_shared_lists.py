@@ -18,7 +18,7 @@ from tilesight.simulator.prediction.compulsory import compulsory_read_bytes
 from tilesight.simulator.residency import l1_reuse
 from tilesight.simulator.trace.program import tiles
 from tilesight.simulator.trace.program.pitches import one_row
-from tilesight.simulator.trace.touch.uses import Use
+from tilesight.simulator.trace.touch.access_patterns import AccessPattern
 
 X = Storage(number=0, size_bytes=1 << 17, name="X")
 CTAS, TRIPS = 8, 3
@@ -29,7 +29,7 @@ EVEN = tuple((number * 700, 2) for number in range(75))
 
 def made(runs: tuple[tuple[int, int], ...]) -> Launch:
     """CTAs that load these runs in each iteration of a loop, each CTA 136 B behind the one before it."""
-    use = Use(
+    use = AccessPattern(
         part=(0, 0), phase=0, storage=0, kind="load", path="plain", runs=runs, base=X.address + 136 * np.arange(CTAS),
         strides=(4096,),
     )  # fmt: skip

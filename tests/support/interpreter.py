@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tilesight.kernels.launch.launch import Twin, allocate, interpreted, run
+from tilesight.kernels.launch.launch import TritonKernel, allocate, interpreted, run
 from tilesight.simulator.launch.program import Launch, Tensor
 from tilesight.simulator.launch.walk import Access
 from tilesight.simulator.problems.problem import Problem
@@ -21,7 +21,7 @@ from triton.runtime import interpreter
 Trace = tuple[tuple[Access, ...], ...]
 
 
-def record(twin: Twin, launch: Launch, tensors: dict[str, torch.Tensor]) -> Trace:
+def record(twin: TritonKernel, launch: Launch, tensors: dict[str, torch.Tensor]) -> Trace:
     """Run a kernel in the interpreter and note what each CTA touches.
 
     Args:

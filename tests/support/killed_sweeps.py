@@ -16,7 +16,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.made_rows import prediction_of, row_of
-from tilesight.kernels.compile.call import KernelCall
+from tilesight.kernels.compile.call import KernelLaunch
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.store.store import Store
 
@@ -30,9 +30,9 @@ EVERY = 3
 """Steps of the database's machine from one moment to the next."""
 
 
-def call_of(number: int) -> KernelCall:
+def call_of(number: int) -> KernelLaunch:
     """A launch that differs from others by its grid."""
-    return KernelCall(
+    return KernelLaunch(
         name="k", file="k.py", line=1, grid=(number + 1, 1, 1), num_warps=4, num_stages=3, num_ctas=1,
         job={"ttir": "", "capability": 90}, arguments={}, storages=(), configuration={"BLOCK": number},
     )  # fmt: skip

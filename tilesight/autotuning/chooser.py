@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..compiling import why_not
-from ..kernels.compile.call import KernelCall
+from ..kernels.compile.call import KernelLaunch
 from ..predicting import refused_row
 from ..simulator.device.device import Device, device_of_product, load_device
 from ..simulator.store.store import usual_store
@@ -91,7 +91,7 @@ class Chooser:
         calls = list(calls_of(self._kernel, configs, kwargs["grid"], arguments, self._values, capability))
         target = TargetDevice(device=device, name=name, compile_limit_s=self._budget_s, limit_s=self._budget_s)
         how: dict[str, Any] = {"store": usual_store(), "workers": 1, "together": TOGETHER, "progress": check_budget}
-        usable = [call for call in calls if isinstance(call, KernelCall)]
+        usable = [call for call in calls if isinstance(call, KernelLaunch)]
         portion = replace(USUAL, least=max(USUAL.least, self._keep))
         screening = Screening(screen=partial(screen_all, target=target, **how), device=device, portion=portion)
         (kept,) = screening.kept([usable])
@@ -99,12 +99,12 @@ class Chooser:
         chosen = {
             id(call): config
             for config, call in zip(configs, calls, strict=True)
-            if id(call) in rows or not isinstance(call, KernelCall)
+            if id(call) in rows or not isinstance(call, KernelLaunch)
         }
         configured = [
             Configured(
                 values=chosen[id(call)].all_kwargs(),
-                row=rows[id(call)] if isinstance(call, KernelCall) else refused_row(call),
+                row=rows[id(call)] if isinstance(call, KernelLaunch) else refused_row(call),
             )
             for call in calls
             if id(call) in chosen

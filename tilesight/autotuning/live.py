@@ -13,7 +13,7 @@ from ..kernels.capture.lowering import lower_or_refuse
 from ..kernels.capture.recorded import RecordedTensor
 from ..kernels.capture.recording import Recorder
 from ..kernels.capture.stores import stored_parameters
-from ..kernels.compile.call import KernelCall, RefusedCall
+from ..kernels.compile.call import KernelLaunch, RefusedCall
 from .contents import Values, contents_of, lead_bytes
 
 OURS = __name__.partition(".")[0]
@@ -41,7 +41,7 @@ def tensors_in(arguments: Mapping[str, Any]) -> dict[str, torch.Tensor]:
 
 def calls_of(
     kernel: Any, configs: Sequence[Any], grid: Any, arguments: Mapping[str, Any], values: Values, capability: int
-) -> Iterator[KernelCall | RefusedCall]:
+) -> Iterator[KernelLaunch | RefusedCall]:
     """What each configuration would launch, in order, in plain values.
 
     Args:
@@ -61,7 +61,7 @@ def calls_of(
                 given[name] = heuristic({**given, "grid": grid})
             outer = outer.fn
         call = lower_or_refuse(recorder.captured(function, (), grid, given), capability)
-        yield recorder.shared(call) if isinstance(call, KernelCall) else call
+        yield recorder.shared(call) if isinstance(call, KernelLaunch) else call
 
 
 class LiveRecorder(Recorder):
@@ -84,7 +84,7 @@ class LiveRecorder(Recorder):
         hook({**given, **copies})
         return {name: copy for name, copy in copies.items() if not isinstance(copy, torch.Tensor)}
 
-    def shared(self, call: KernelCall) -> KernelCall:
+    def shared(self, call: KernelLaunch) -> KernelLaunch:
         """A call whose values of storages are those of the calls before it."""
         storages = tuple(
             storage

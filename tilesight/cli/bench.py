@@ -57,7 +57,7 @@ def checkpoint(points: PointsOptions, device: Named, workers: int, asked: Asked,
     from ..validate.report.checkpoint import checkpoint_html, checkpoint_text
 
     result = answers[0] if len(answers) == 1 else both_passes(*answers)
-    tell(
+    on_progress(
         asked,
         result.to_dict(),
         lambda: checkpoint_text(result, text_width(), text_color()),
@@ -100,10 +100,10 @@ def launches(points: PointsOptions, device: Named, workers: int, asked: Asked) -
             report = room.predict_launches(problem, device.device, compiler=compiled, workers=workers, progress=tick)
         with progress("profiles") as tick:
             report = room.profile_launches(report, device.job, ask, progress=tick)
-    tell(asked, report.to_dict(), lambda: launches_text(report, text_width(), text_color()))
+    on_progress(asked, report.to_dict(), lambda: launches_text(report, text_width(), text_color()))
 
 
-def tell(asked: Asked, value: Mapping[str, Any], text: Callable[[], str], **files: Callable[[], Any]) -> None:
+def on_progress(asked: Asked, value: Mapping[str, Any], text: Callable[[], str], **files: Callable[[], Any]) -> None:
     """Print an answer, and write its files, JSON among them. Args: as `answer` has them."""
     from ..simulator.display import render
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from .bench import tell
+from .bench import on_progress
 from .gpu import MeasureOptions, Named, device_named, need_gpu
 from .kernels import Function, users_code
 from .limit import LimitOptions
@@ -41,7 +41,7 @@ def validate_function(target: str, l2: str, how: MeasureOptions, limit: LimitOpt
         comparison = compare_function(replace(outcome.prediction, notes=notes), measured)
     except ValueError as error:
         raise BadInput(f"--read {str(how.read)!r}: {error}" if how.read else str(error)) from None
-    tell(asked, function_dict(comparison), lambda: function_text(comparison, text_width(), text_color()))
+    on_progress(asked, function_dict(comparison), lambda: function_text(comparison, text_width(), text_color()))
     if not comparison.launches:
         raise typer.Exit(1)
 

@@ -154,7 +154,7 @@ class Function:
         def answer(
             recorded: "RecordedFunction", how: dict[str, Any]
         ) -> "tuple[KernelsPrediction, str, Difference | None]":
-            asked = replace(question, tell=how["tell"])
+            asked = replace(question, on_progress=how["tell"])
             side, prediction = side_predicted(compiled_side(self.target, recorded, asked), asked, shown=True)
             return prediction, saved_text(side, recorded), Difference(old, side) if old else None
 
@@ -168,15 +168,15 @@ class Function:
         from ..kernels.configurations.space import Space
 
         asked = Asked(device=self.name, settings=self.settings or (), space=self.space or Space(), timeout_s=code_s)
-        with stages() as tell:
-            tell(f"{self.target}: function")
+        with stages() as on_progress:
+            on_progress(f"{self.target}: function")
             with users_code():
                 (recorded,) = capture_calls(self.target, asked)
             announce = cache(announce_compiler)
 
             def under_way(stage: "Stage") -> None:
                 announce()  # only now: an answer that is kept loads no engine
-                tell(stage.text)
+                on_progress(stage.text)
 
             how = {"compile_limit_s": code_s, "limit_s": limit_s, "tell": under_way}
             with bad_input():

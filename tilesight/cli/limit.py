@@ -29,7 +29,7 @@ def seconds(doc: str) -> float | None:
 SHOW_AFTER_S = 2.0
 """What is done sooner needs no such line."""
 LOOK_EVERY_S = 0.5
-Tell = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
 class Stages:
@@ -61,7 +61,7 @@ class Stages:
 
 
 @contextmanager
-def stages() -> Iterator[Tell]:
+def stages() -> Iterator[OnProgress]:
     """Say what is under way.
 
     Yields:
@@ -76,13 +76,13 @@ def stages() -> Iterator[Tell]:
         while not done.wait(LOOK_EVERY_S):
             _write(shown.due(monotonic() - begin_s))
 
-    def tell(text: str) -> None:
+    def on_progress(text: str) -> None:
         shown.now = one_line(text)
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
     try:
-        yield tell
+        yield on_progress
     finally:
         done.set()
         thread.join()
@@ -163,12 +163,12 @@ def limited_answer(time_limit_s: float | None) -> Iterator[Callable[[Stage], Non
 
     limit_s = limit_of(time_limit_s)
     reached = "begin"
-    with stages() as tell:
+    with stages() as on_progress:
 
         def come_to(stage: Stage) -> None:
             nonlocal reached
             reached = stage.text
-            tell(reached)
+            on_progress(reached)
 
         try:
             with limited(thread_s() + limit_s, thread_s):

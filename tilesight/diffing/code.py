@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ..simulator.emulator.storage import STORAGE_SHIFT
 from ..simulator.refusal import CannotFollow
 from ..simulator.sass.decode import decode
-from ..simulator.trace.cta.subject import CompiledKernel
+from ..simulator.trace.cta.traced_kernel import CompiledKernel
 
 if TYPE_CHECKING:
-    from ..kernels.compile.call import KernelCall
+    from ..kernels.compile.call import KernelLaunch
 
 NAMED = re.compile(r"[\w.$]*\$[\w.$]+|`\([^)]*\)")
 """Symbols in operands, which hold the kernel's name."""
@@ -23,7 +23,7 @@ TENSOR = re.compile(r"tensor<((?:\d+x)+)")
 """Shape of a tensor in a kernel's first IR, e.g. `tensor<128x64x`."""
 
 
-def code_of(kernel: CompiledKernel | None, call: "KernelCall") -> str:
+def code_of(kernel: CompiledKernel | None, call: "KernelLaunch") -> str:
     """Digest of a launch: of its instructions, resources, grid and arguments; empty where it has no code."""
     if kernel is None or kernel.resources.code is None:
         return ""
@@ -45,13 +45,13 @@ def code_of(kernel: CompiledKernel | None, call: "KernelCall") -> str:
     return _digest([listing, kernel.resources.to_dict(), asked])
 
 
-def shape_of(call: "KernelCall") -> str:
+def shape_of(call: "KernelLaunch") -> str:
     """Arguments that are numbers, and sizes of memory, as text."""
     arguments, sizes = _memory(call)
     return json.dumps([{name: value for name, value in arguments.items() if not isinstance(value, list)}, sizes])
 
 
-def tiling_of(call: "KernelCall") -> str:
+def tiling_of(call: "KernelLaunch") -> str:
     """Grid, warps, stages and shapes of tiles, as text: equal where an edit left alone how the work is divided."""
     shapes = {
         tuple(size for size in shape.split("x") if size not in ("", "1")) for shape in TENSOR.findall(call.job["ttir"])
@@ -59,7 +59,7 @@ def tiling_of(call: "KernelCall") -> str:
     return json.dumps([call.grid, call.num_warps, call.num_stages, call.num_ctas, sorted(shapes)])
 
 
-def flow_of(calls: "Sequence[KernelCall]", codes: Sequence[str]) -> str:
+def flow_of(calls: "Sequence[KernelLaunch]", codes: Sequence[str]) -> str:
     """Digest of launches that follow each other, and of which memory each shares with which; empty where one has none.
 
     Args:
@@ -74,7 +74,7 @@ def flow_of(calls: "Sequence[KernelCall]", codes: Sequence[str]) -> str:
     return _digest([list(codes), shared, tuned])
 
 
-def _memory(call: "KernelCall") -> tuple[dict[str, Any], list[Any]]:
+def _memory(call: "KernelLaunch") -> tuple[dict[str, Any], list[Any]]:
     """Arguments, pointers as places in storages that are counted from 0, and what each storage is."""
     places = {storage.number: place for place, storage in enumerate(call.storages)}
     arguments: dict[str, Any] = {}

@@ -108,14 +108,14 @@ def difference_of(
     new: str,
     before: Question,
     after: Question,
-    tell: Callable[[str], None],
+    on_progress: Callable[[str], None],
     announce: Callable[[], None] = lambda: None,
     repredict: bool = False,
 ) -> Difference:
     """The same of two questions.
 
     Args:
-        before, after: what old and new are predicted for; tell: what is under way;
+        before, after: what old and new are predicted for; on_progress: what is under way;
         announce: called once before anything is predicted; repredict: as of `diff`.
     """
     if reason := why_not():
@@ -131,7 +131,7 @@ def difference_of(
     )
     asked = ((old, before), (new, after))
     with ExitStack() as stack:
-        sides = [_compiled(text, question, stack, tell, repredict) for text, question in asked]
+        sides = [_compiled(text, question, stack, on_progress, repredict) for text, question in asked]
         codes = {side.code for side in sides}
         same = machines.same and len(codes) == 1 and "" not in codes
         if not same:
@@ -141,7 +141,7 @@ def difference_of(
 
 
 def _compiled(
-    text: str, question: Question, stack: ExitStack, tell: Callable[[str], None], repredict: bool
+    text: str, question: Question, stack: ExitStack, on_progress: Callable[[str], None], repredict: bool
 ) -> Side | Compiled:
     """A side as a file holds it, or with its launches compiled; a revision is there as long as the stack is."""
     from ..kernels.capture.file import Asked
@@ -150,7 +150,7 @@ def _compiled(
         return side_of(Path(text), question, repredict)
     limit_s = question.compile_limit_s or USERS_CODE_S
     asked = Asked(device=question.name, settings=question.settings, timeout_s=limit_s)
-    return compiled_side(text, stack.enter_context(recorded(text, asked, tell, question.installation)), question)
+    return compiled_side(text, stack.enter_context(recorded(text, asked, on_progress, question.installation)), question)
 
 
 def _answered(side: Side | Compiled, question: Question, same: bool) -> Side:
@@ -160,6 +160,6 @@ def _answered(side: Side | Compiled, question: Question, same: bool) -> Side:
     return unpredicted(side, question) if same else predicted_once(side, question)
 
 
-def stage_text(tell: Callable[[str], None]) -> Callable[[Stage], None]:
-    """What tells a stage of a launch. Args: tell: that takes text."""
-    return lambda stage: tell(stage.text)
+def stage_text(on_progress: Callable[[str], None]) -> Callable[[Stage], None]:
+    """What tells a stage of a launch. Args: on_progress: that takes text."""
+    return lambda stage: on_progress(stage.text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..predicting import compiled_launches, with_recording
 from ..simulator.device.device import Device
 from ..simulator.explain import explain_launch
-from ..simulator.jobs.stopping import Tell
+from ..simulator.jobs.stopping import OnProgress
 from ..simulator.launch.code import source_text
 from ..simulator.launch.program import Launch
 from ..simulator.predict_kernels import CompiledLaunch, predict_kernels
@@ -33,7 +33,7 @@ class Question:
     Args:
         device: it; name: of it, for people; settings: what-ifs that made it, `key=value`; l2, timing: as `predict`.
         compile_limit_s, limit_s: what the compiler, and a prediction, may take for each launch [s];
-        tell: called when a launch comes to another phase.
+        on_progress: called when a launch comes to another phase.
         installation: that records and compiles, None: this one, and no other was asked for.
     """
 
@@ -44,7 +44,7 @@ class Question:
     timing: str = "single"
     compile_limit_s: float | None = None
     limit_s: float | None = None
-    tell: Tell | None = None
+    on_progress: OnProgress | None = None
     installation: Installation | None = None
 
     @property
@@ -74,20 +74,20 @@ class Compiled:
 
 def compiled_side(name: str, recorded: "RecordedFunction", question: Question) -> Compiled:
     """Launches with their machine code, and the names of it."""
-    from ..kernels.compile.call import KernelCall
+    from ..kernels.compile.call import KernelLaunch
 
     launches = compiled_launches(
         recorded.calls,
         question.device,
         limit_s=question.compile_limit_s,
-        tell=question.tell,
+        on_progress=question.on_progress,
         interpreter=question.installation.interpreter if question.installation else None,
     )
     pairs = list(zip(launches, recorded.calls, strict=True))
-    codes = [code_of(launch.kernel, call) if isinstance(call, KernelCall) else "" for launch, call in pairs]
-    shapes = [shape_of(call) if isinstance(call, KernelCall) else "" for call in recorded.calls]
-    tilings = [tiling_of(call) if isinstance(call, KernelCall) else "" for call in recorded.calls]
-    calls: list[KernelCall] = [call for call in recorded.calls if isinstance(call, KernelCall)]
+    codes = [code_of(launch.kernel, call) if isinstance(call, KernelLaunch) else "" for launch, call in pairs]
+    shapes = [shape_of(call) if isinstance(call, KernelLaunch) else "" for call in recorded.calls]
+    tilings = [tiling_of(call) if isinstance(call, KernelLaunch) else "" for call in recorded.calls]
+    calls: list[KernelLaunch] = [call for call in recorded.calls if isinstance(call, KernelLaunch)]
     flow = flow_of(calls, codes) if len(calls) == len(codes) else ""
     return Compiled(
         name=name,
@@ -125,7 +125,7 @@ def predicted(compiled: Compiled, question: Question, shown: bool = False) -> tu
         l2=question.l2,
         do_bench=shown or question.timing == "do_bench",
         limit_s=question.limit_s,
-        tell=question.tell,
+        on_progress=question.on_progress,
         advice=shown,
     )
     rows = outcome.prediction.measured_as(question.timing).rows

@@ -40,7 +40,7 @@ def target_of(text: str) -> Target:
 
 @contextmanager
 def recorded(
-    text: str, asked: "Asked", tell: Callable[[str], None], installation: Installation | None = None
+    text: str, asked: "Asked", on_progress: Callable[[str], None], installation: Installation | None = None
 ) -> "Iterator[RecordedFunction]":
     """What a target launches, while the files that its code comes from are there.
 
@@ -52,7 +52,7 @@ def recorded(
     """
     from ..kernels.capture.file import CannotCapture, UserCodeFailed, capture_calls
 
-    tell(f"{text}: function")
+    on_progress(f"{text}: function")
     target = target_of(text)
     interpreter = installation.interpreter if installation else None
     asked = replace(asked, interpreter=interpreter)

@@ -16,7 +16,7 @@ from ..simulator.store.store import Store
 from .workers import Answer, Job, TargetDevice, worked
 
 if TYPE_CHECKING:
-    from ..kernels.compile.call import KernelCall
+    from ..kernels.compile.call import KernelLaunch
 
 FEW = 4
 """Launches that are predicted by this process even where others may help: these take longer to start."""
@@ -25,14 +25,14 @@ L2 = "cold"
 TOGETHER = 8
 """Most configurations of a job: so many that starting the disassembler does not count, so few that little is lost."""
 Progress = Callable[[int, int], None]
-Predict = Callable[["Sequence[KernelCall]"], list[KernelRow]]
+Predict = Callable[["Sequence[KernelLaunch]"], list[KernelRow]]
 """`predict_all`, for a target and by workers that somebody has chosen."""
-Screen = Callable[["Sequence[KernelCall]"], list[StaticWork | None]]
+Screen = Callable[["Sequence[KernelLaunch]"], list[StaticWork | None]]
 """The same of `screen_all`."""
 
 
 def predict_all(
-    calls: "Sequence[KernelCall]",
+    calls: "Sequence[KernelLaunch]",
     target: TargetDevice,
     *,
     store: Store | None,
@@ -77,7 +77,7 @@ def predict_all(
 
 
 def screen_all(
-    calls: "Sequence[KernelCall]",
+    calls: "Sequence[KernelLaunch]",
     target: TargetDevice,
     *,
     store: Store | None,
@@ -102,7 +102,7 @@ def screen_all(
 
 
 def _answered(
-    calls: "Sequence[KernelCall]",
+    calls: "Sequence[KernelLaunch]",
     target: TargetDevice,
     *,
     run: Callable[[Job], tuple[Answer, ...]],
@@ -142,7 +142,7 @@ def _answered(
     return [answers[key] for key in keys]
 
 
-def _are_few(calls: "Collection[KernelCall]") -> bool:
+def _are_few(calls: "Collection[KernelLaunch]") -> bool:
     """Whether launches are soon predicted: addresses that depend on values take long, and how long nobody knows."""
     with_values = any(storage.values is not None for call in calls for storage in call.storages)
     return len(calls) <= FEW and not with_values
@@ -191,7 +191,7 @@ def _unanswered(job: Job, why: str) -> tuple[KernelsPrediction, ...]:
     return tuple(KernelsPrediction(device=job.target.name, l2=L2, rows=(row,)) for row in rows)
 
 
-def _by_code(calls: "Mapping[str, KernelCall]") -> tuple[str, ...]:
+def _by_code(calls: "Mapping[str, KernelLaunch]") -> tuple[str, ...]:
     """Names of questions, those of one code after each other: what is found of code alone serves all of its shapes."""
     from ..kernels.compile.made_by import call_key
 

@@ -14,13 +14,13 @@ from ..simulator.screening.static_time import rank_of, static_times_s
 from .answers import Screen
 
 if TYPE_CHECKING:
-    from ..kernels.compile.call import KernelCall
+    from ..kernels.compile.call import KernelLaunch
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Portion:
+class KeepFraction:
     """How many of the configurations of a launch are predicted. Args: share: of them; least: at least so many."""
 
     share: float
@@ -31,8 +31,8 @@ class Portion:
         return min(count, max(self.least, ceil(self.share * count)))
 
 
-USUAL = Portion(share=1 / 3, least=16)
-ALL = Portion(share=1.0)
+USUAL = KeepFraction(share=1 / 3, least=16)
+ALL = KeepFraction(share=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +41,9 @@ class Screening:
 
     screen: Screen
     device: Device
-    portion: Portion = USUAL
+    portion: KeepFraction = USUAL
 
-    def kept(self, launches: "Sequence[Sequence[KernelCall]]") -> "list[list[KernelCall]]":
+    def kept(self, launches: "Sequence[Sequence[KernelLaunch]]") -> "list[list[KernelLaunch]]":
         """Of the configurations of each launch those to predict, the best first; all where they are few."""
         many = [calls for calls in launches if self.portion.of(len(calls)) < len(calls)]
         works = iter(self.screen([call for calls in many for call in calls]) if many else ())

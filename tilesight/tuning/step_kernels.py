@@ -18,7 +18,7 @@ from .answers import predict_all, screen_all
 from .workers import TargetDevice
 
 if TYPE_CHECKING:
-    from ..kernels.compile.call import KernelCall, RefusedCall
+    from ..kernels.compile.call import KernelLaunch, RefusedCall
     from ..kernels.pytorch.file import Recorded
     from ..simulator.operations.operation import Operation
 
@@ -104,39 +104,39 @@ def _near(times_s: Mapping[int, float]) -> list[int]:
 
 
 def static_s(
-    calls: "Sequence[KernelCall | RefusedCall]", device: Device, name: str, predicting: Predicting
+    calls: "Sequence[KernelLaunch | RefusedCall]", device: Device, name: str, predicting: Predicting
 ) -> list[float]:
     """Static times of launches: an empty kernel's, and of the busiest unit [s]; 0 where only a prediction can tell."""
-    from ..kernels.compile.call import KernelCall
+    from ..kernels.compile.call import KernelLaunch
 
-    usable = [movable(call) for call in calls if isinstance(call, KernelCall)]
+    usable = [movable(call) for call in calls if isinstance(call, KernelLaunch)]
     target = TargetDevice(device=device, name=name, compile_limit_s=predicting.compile_limit_s)
     works = iter(screen_all(usable, target, store=usual_store(), workers=predicting.workers))
     times, empty_s = [], empty_kernel_s(device)
     for call in calls:
-        work = next(works) if isinstance(call, KernelCall) else None
+        work = next(works) if isinstance(call, KernelLaunch) else None
         busy_s = max(*static_times_s(work, device), KernelCostModel(device).dispatch_s(work.ctas)) if work else -empty_s
         times.append(empty_s + busy_s)
     return times
 
 
-def _following(call: "KernelCall | RefusedCall", before: Before) -> "KernelCall | RefusedCall":
+def _following(call: "KernelLaunch | RefusedCall", before: Before) -> "KernelLaunch | RefusedCall":
     """The launch, with what ran before it."""
-    from ..kernels.compile.call import KernelCall
+    from ..kernels.compile.call import KernelLaunch
 
-    return replace(call, before=before) if isinstance(call, KernelCall) else call
+    return replace(call, before=before) if isinstance(call, KernelLaunch) else call
 
 
 def predicted_rows(
-    calls: "Sequence[KernelCall | RefusedCall]", device: Device, name: str, predicting: Predicting
+    calls: "Sequence[KernelLaunch | RefusedCall]", device: Device, name: str, predicting: Predicting
 ) -> list[KernelRow]:
     """Launches by themselves, in order. Those that do the same are predicted once, wherever their tensors lie.
 
     At the clock of a single run: templates took as long in steps as alone (`validate/lab/torch_templates.py`).
     """
-    from ..kernels.compile.call import KernelCall
+    from ..kernels.compile.call import KernelLaunch
 
-    usable = [movable(call) for call in calls if isinstance(call, KernelCall)]
+    usable = [movable(call) for call in calls if isinstance(call, KernelLaunch)]
     target = TargetDevice(
         device=device, name=name, compile_limit_s=predicting.compile_limit_s, limit_s=predicting.limit_s
     )
@@ -148,18 +148,18 @@ def predicted_rows(
         progress=predicting.progress,
     )
     rows = iter(answers)
-    return [next(rows) if isinstance(call, KernelCall) else refused_row(call) for call in calls]
+    return [next(rows) if isinstance(call, KernelLaunch) else refused_row(call) for call in calls]
 
 
 def times_s(
-    calls: "Sequence[KernelCall | RefusedCall]", device: Device, name: str, predicting: Predicting
+    calls: "Sequence[KernelLaunch | RefusedCall]", device: Device, name: str, predicting: Predicting
 ) -> list[float | None]:
     """What each launch takes [s]; None: it is not predicted."""
     rows = predicted_rows(calls, device, name, predicting)
     return [as_profiled_s(row.traffic.time_s, device) if row.prediction else None for row in rows]
 
 
-def movable(call: "KernelCall") -> "KernelCall":
+def movable(call: "KernelLaunch") -> "KernelLaunch":
     """The launch with storages numbered from 0 on: its own in the order of its parameters, then what ran before."""
     numbers = {storage.number: place for place, storage in enumerate(call.storages)}
     every = dict(numbers)

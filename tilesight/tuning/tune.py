@@ -23,7 +23,7 @@ from .workers import TargetDevice
 if TYPE_CHECKING:
     from ..kernels.capture.file import RecordedFunction
     from ..kernels.capture.recorded import Recording
-    from ..kernels.compile.call import KernelCall
+    from ..kernels.compile.call import KernelLaunch
 
 
 class NothingToTune(ValueError):
@@ -97,7 +97,7 @@ def tune_recorded(
     Raises:
         NothingToTune: as its text says; LostWorkers: as `predict_all`.
     """
-    from ..kernels.compile.call import KernelCall
+    from ..kernels.compile.call import KernelLaunch
 
     groups = [(function, tuned) for function in recorded for tuned in function.tuned]
     members = [[call for call in function.calls if call.tuned == tuned["number"]] for function, tuned in groups]
@@ -106,7 +106,7 @@ def tune_recorded(
         raise NothingToTune(
             f"{name}: {kernels}: has no configurations to choose from: @triton.autotune names some, or --space does"
         )
-    usable = [[call for call in calls if isinstance(call, KernelCall)] for calls in members]
+    usable = [[call for call in calls if isinstance(call, KernelLaunch)] for calls in members]
     untuned = [
         [call for call in calls if call.label in tuned["authors"][:1]]
         for calls, (_, tuned) in zip(usable, groups, strict=True)
@@ -118,14 +118,14 @@ def tune_recorded(
         configured = [
             Configured(
                 values=call.configuration,
-                row=rows[id(call)] if isinstance(call, KernelCall) else refused_row(call),
+                row=rows[id(call)] if isinstance(call, KernelLaunch) else refused_row(call),
                 authors=call.label in tuned["authors"],
             )
             for call in calls
-            if id(call) in rows or not isinstance(call, KernelCall)
+            if id(call) in rows or not isinstance(call, KernelLaunch)
         ]
         default = next((item.values for item in configured if item.row.label == (tuned["authors"] or ("",))[0]), {})
-        left_out = [call for call in calls if isinstance(call, KernelCall) and id(call) not in rows]
+        left_out = [call for call in calls if isinstance(call, KernelLaunch) and id(call) not in rows]
         launches.append(
             TunedLaunch(
                 kernel=tuned["kernel"],
@@ -136,14 +136,14 @@ def tune_recorded(
                 default=default,
                 cache=tuned["cache"],
                 cache_key=tuple(tuned["cache_key"]),
-                arguments=_numbers([call for call in calls if isinstance(call, KernelCall)]),
+                arguments=_numbers([call for call in calls if isinstance(call, KernelLaunch)]),
             )
         )
     notes = dict.fromkeys([*(note for function in recorded for note in function.notes), *key_notes(launches)])
     return Tuning(target=name, device=device, launches=tuple(launches), notes=tuple(notes))
 
 
-def _numbers(calls: "Sequence[KernelCall]") -> dict[str, int | float]:
+def _numbers(calls: "Sequence[KernelLaunch]") -> dict[str, int | float]:
     """Arguments of a launch that are no pointers. Args: calls: its configurations."""
     kinds = dict(calls[0].job["signature"]) if calls else {}
     return {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..simulator.device.device import Device
 
 if TYPE_CHECKING:
-    from ..kernels.compile.call import KernelCall
+    from ..kernels.compile.call import KernelLaunch
 
 MOST_TRIES = 3
 """A job whose worker is lost so often is given up: it may be what kills them."""
@@ -48,7 +48,7 @@ class Job:
     """Some launches to predict, each by itself. Args: keys: names of the questions, in the order of the calls."""
 
     keys: tuple[str, ...]
-    calls: "tuple[KernelCall, ...]"
+    calls: "tuple[KernelLaunch, ...]"
     target: TargetDevice
 
 

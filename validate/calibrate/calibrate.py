@@ -27,7 +27,7 @@ from .micro.memory import measure_hbm, measure_knees
 from .micro.pipes import measure_beside, measure_pipes, measure_tensor
 
 Records = dict[str, Any]
-Tell = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ STEADY_CLOCK_FRACTION = 0.98
 WARM_UP_S = 0.05
 
 
-def measure(gpu: Gpu, only: Sequence[str], tell: Tell) -> tuple[Records, dict[str, float]]:
+def measure(gpu: Gpu, only: Sequence[str], on_progress: OnProgress) -> tuple[Records, dict[str, float]]:
     """Run groups of microbenchmarks; what fails is told of and left out, the rest goes on.
 
     Before each group the GPU spins until it has left its idle clock. The record `clocks` holds the SM clock before
@@ -114,16 +114,16 @@ def measure(gpu: Gpu, only: Sequence[str], tell: Tell) -> tuple[Records, dict[st
             records[name] = measures[name]()
             after_hz = gpu.spin_clock_hz(0.0)
         except GpuFault as fault:
-            tell(f"{name}: failed and is left out ({fault})")
+            on_progress(f"{name}: failed and is left out ({fault})")
             gpu.revive()
             continue
         for what, why in records[name].pop("failed", {}).items():
-            tell(f"{name}: {what} failed and is left out ({why})")
+            on_progress(f"{name}: {what} failed and is left out ({why})")
         records["clocks"][name] = [before_hz, after_hz]
         seconds[name] = monotonic() - begin
-        tell(f"{name}: {seconds[name]:.1f} s")
+        on_progress(f"{name}: {seconds[name]:.1f} s")
         if name != "clock" and after_hz < STEADY_CLOCK_FRACTION * before_hz:
-            tell(f"{name}: the SM clock fell from {before_hz / 1e9:.2f} to {after_hz / 1e9:.2f} GHz meanwhile")
+            on_progress(f"{name}: the SM clock fell from {before_hz / 1e9:.2f} to {after_hz / 1e9:.2f} GHz meanwhile")
     return records, seconds
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...kernels.capture.file import CannotCapture, UserCodeFailed
 from ...simulator.device.device import Device
-from ...simulator.jobs.processes import Died
+from ...simulator.jobs.processes import WorkerDied
 from ..counters.ncu import Ncu, NcuFailed, copy_bytes, copy_doubt, find_ncu
 from ..measure.session import GpuSession, count_jobs
 from ..measurement import MEASURED, LaunchMeasurement, Machine, Timing
@@ -119,7 +119,7 @@ def measure_function(
     try:
         machine = session.machine(START_S)
         answer = session.ask(job, timeout_s)
-    except Died as death:
+    except WorkerDied as death:
         raise UserCodeFailed(f"{target}: {death}") from None
     finally:
         session.close()

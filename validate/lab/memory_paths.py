@@ -109,7 +109,7 @@ def kernel(name):
     return KERNELS[name]
 
 
-def tell(**what):
+def on_progress(**what):
     print(json.dumps(what), flush=True, file=sys.stderr if COUNTED else sys.stdout)
 
 
@@ -119,7 +119,7 @@ def run(name, ctas, threads, args, again=3, **what):
     if COUNTED:
         launch()
         torch.cuda.synchronize()
-        return tell(kernel=name, ctas=ctas, threads=threads, **what)
+        return on_progress(kernel=name, ctas=ctas, threads=threads, **what)
     launch()
     times = []
     for _ in range(again):
@@ -129,7 +129,7 @@ def run(name, ctas, threads, args, again=3, **what):
         end.record()
         torch.cuda.synchronize()
         times.append(begin.elapsed_time(end) * 1e3)
-    tell(kernel=name, ctas=ctas, threads=threads, us=min(times), **what)
+    on_progress(kernel=name, ctas=ctas, threads=threads, us=min(times), **what)
 
 
 KINDS = [
@@ -165,7 +165,7 @@ def atomics():
                 run("atomics", ctas, threads, args, kind=name, megabytes=megabytes, iters=iters)
                 if not COUNTED:
                     warps = ctas * threads // 32
-                    tell(
+                    on_progress(
                         kind=name,
                         megabytes=megabytes,
                         warps=warps,
@@ -243,5 +243,5 @@ for part in (atomics, rows, streams, spills):
     try:
         part()
     except Exception as error:  # one part that fails leaves the others
-        tell(failed=part.__name__, error=str(error)[:300])
+        on_progress(failed=part.__name__, error=str(error)[:300])
     torch.cuda.empty_cache()

@@ -28,7 +28,7 @@ from tilesight.simulator.operations.operation import ITEM_BYTES, Operand, Operat
 from tilesight.simulator.predict_kernels import CompiledLaunch, predict_kernels
 from tilesight.simulator.prediction.kernel_row import KernelRow
 from tilesight.simulator.sass.constants import PARAMETERS_AT, constant_bank
-from tilesight.simulator.trace.cta.subject import CompiledKernel
+from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 
 FIRST_PARAMETER = PARAMETERS_AT[9][1]
 CTYPES = {"bfloat16": "c10::BFloat16", "float32": "float", "int64": "long"}

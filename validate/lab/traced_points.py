@@ -33,7 +33,7 @@ from tilesight.simulator.refusal import Refusal, granted
 from tilesight.simulator.residency.residency import room_of
 from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.simulate import predict
-from tilesight.simulator.trace.cta.subject import CompiledKernel
+from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 from tilesight.simulator.trace.program.launch import launches_of
 from tilesight.simulator.trace.program.whole_grid import trace_grid
 from tilesight.validate.compare.compare import compare

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ...kernels.launch.launch import Twin, allocate, run
+from ...kernels.launch.launch import TritonKernel, allocate, run
 from ...kernels.launch.registry import find_twin
 from ...simulator.launch.program import Launch
 from ...simulator.problems.problem import Problem
@@ -24,7 +24,7 @@ class Pipeline:
     """The launches of a point, ready to run. Args: launches; twins: one each; problem; tensors: by name."""
 
     launches: tuple[Launch, ...]
-    twins: tuple[Twin, ...]
+    twins: tuple[TritonKernel, ...]
     problem: Problem
     tensors: dict[str, torch.Tensor]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...kernels.compile.cache import triton_cache
 from ...simulator.device.device import Device
-from ...simulator.jobs.processes import Answerer, Died
+from ...simulator.jobs.processes import WorkerDied, WorkerProcess
 from ...simulator.launch.program import Launch, Resources
 from ..counters.ncu import Ncu, NcuFailed, Repeated, count
 from ..counters.ncu_output import CountedLaunch, UnreadableCounters
@@ -110,7 +110,7 @@ class GpuSession:
 
     def __init__(self, gpu: str, *, module: str = "", timeout_s: float = TIMEOUT_S) -> None:
         self._answerer, self._timeout_s = (
-            Answerer(module or WORKER, "worker", ["--gpu", gpu], triton_cache()),
+            WorkerProcess(module or WORKER, "worker", ["--gpu", gpu], triton_cache()),
             timeout_s,
         )
 
@@ -122,7 +122,7 @@ class GpuSession:
         """Have the process answer a job; the answer to one that it dies of is `lost`."""
         try:
             answer = self.ask(job)
-        except Died as death:
+        except WorkerDied as death:
             return {"lost": str(death)}
         if "lost" in answer and not answer.get("healthy"):
             # Whatever it was may have broken the process's GPU context.
@@ -133,7 +133,7 @@ class GpuSession:
         """The GPU, and what drives it. Raises: Died: no process can start there."""
         answer = self.ask({"do": "machine"}, timeout_s)
         if "lost" in answer:
-            raise Died(answer["lost"])
+            raise WorkerDied(answer["lost"])
         return Machine.from_dict(answer)
 
     def kill(self) -> None:

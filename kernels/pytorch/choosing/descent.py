@@ -8,7 +8,7 @@ from math import inf, prod
 from typing import Any
 
 from ....simulator.device.device import Device
-from ...capture.recorded import Capture
+from ...capture.recorded import RecordedLaunch
 from .trials import Times
 
 MOST_TRIED = 6
@@ -26,7 +26,7 @@ class Descent:
         self._device, self._times, self._notes = device, times, notes
         self._known: dict[Any, list[Any]] = {}
 
-    def beyond(self, tuner: Any, capture: Callable[[Any], Capture]) -> list[Any]:
+    def beyond(self, tuner: Any, capture: Callable[[Any], RecordedLaunch]) -> list[Any]:
         """Configurations of a kernel that were tried, in order; none where Inductor does not search.
 
         Args:
@@ -38,7 +38,7 @@ class Descent:
             self._known[tuner] = self._tried(tuner, tuner.configs, capture)
         return self._known[tuner]
 
-    def _tried(self, tuner: Any, listed: Sequence[Any], capture: Callable[[Any], Capture]) -> list[Any]:
+    def _tried(self, tuner: Any, listed: Sequence[Any], capture: Callable[[Any], RecordedLaunch]) -> list[Any]:
         captures = [capture(config) for config in listed]
         times = [inf if time is None else time for time in self._times(captures)]
         best = min(range(len(listed)), key=lambda place: times[place])

@@ -13,10 +13,10 @@ from ....simulator.device.device import Device
 from ....simulator.operations.operation import Operation, RecordedStep
 from ....simulator.operations.price import price_step
 from ....simulator.operations.priced import KernelEstimate
-from ...capture.recorded import Capture
+from ...capture.recorded import RecordedLaunch
 from ..triton_launches import TritonLaunches
 
-Times = Callable[[Sequence[Capture]], Sequence[float | None]]
+Times = Callable[[Sequence[RecordedLaunch]], Sequence[float | None]]
 """Launches of Triton kernels -> what each takes [s]; None: nobody knows."""
 
 
@@ -30,7 +30,7 @@ class Launched:
     """
 
     operations: tuple[Operation, ...]
-    captures: tuple[Capture, ...]
+    captures: tuple[RecordedLaunch, ...]
 
 
 class Trials:

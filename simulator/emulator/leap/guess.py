@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..thread_values import Array
-from .courses import AGREEING, Course, Registers, courses_of
+from .induction_variables import AGREEING, InductionVariable, Registers, courses_of
 from .stack import Stack
 
 MOST_THREADS = 1 << 17
@@ -37,7 +37,9 @@ class Guess:
         """Threads come to the loop anew."""
         self._past, self._leapt = [], None
 
-    def leap(self, registers: Registers, mask: Array, most: int = 1 << 20) -> tuple[dict[str, Course], Stack] | None:
+    def leap(
+        self, registers: Registers, mask: Array, most: int = 1 << 20
+    ) -> tuple[dict[str, InductionVariable], Stack] | None:
         """How registers go on, and iterations to look at; None where that is not told, or saves nothing.
 
         Args:

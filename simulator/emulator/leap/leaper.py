@@ -11,8 +11,8 @@ from ...sass.memory_instructions import GLOBAL, SHARED_LOADS, SHARED_STORES
 from ..compile_blocks import Barrier, CompiledBlocks
 from ..thread_values import SHAPE, Array
 from ..threads import Threads
-from .courses import Course
 from .guess import Guess, equal
+from .induction_variables import InductionVariable
 from .live_registers import live_at
 from .stack import Stack
 
@@ -109,7 +109,9 @@ class Leaper:
             return None
         return self._try(block, threads, mask, *guessed)
 
-    def _try(self, block: int, threads: Threads, mask: Array, courses: dict[str, Course], stack: Stack) -> Leap | None:
+    def _try(
+        self, block: int, threads: Threads, mask: Array, courses: dict[str, InductionVariable], stack: Stack
+    ) -> Leap | None:
         guess = self._guesses[block]
         stacked = stack.threads(threads, courses, guess.names)
         begun = dict(stacked.registers)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..thread_values import Array, Known, Value
 from ..threads import Threads
-from .courses import Course, Registers
+from .induction_variables import InductionVariable, Registers
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Stack:
     iterations: int
     ctas: int
 
-    def threads(self, threads: Threads, courses: Mapping[str, Course], names: frozenset[str]) -> Threads:
+    def threads(self, threads: Threads, courses: Mapping[str, InductionVariable], names: frozenset[str]) -> Threads:
         """Threads of all iterations. Args: courses: as `courses_of`; names: registers that count, others are unset."""
         registers = {
             name: (self._ahead(courses[name]) if name in courses else self.repeated(array), self._known(known))
@@ -38,7 +38,7 @@ class Stack:
     def _known(self, known: Known) -> Known:
         return self.repeated(known) if np.ndim(known) == 3 and isinstance(known, np.ndarray) else known
 
-    def _ahead(self, course: Course) -> Array:
+    def _ahead(self, course: InductionVariable) -> Array:
         ahead = course.ahead(self.iterations)
         wide = np.broadcast_to(ahead, (self.iterations, self.ctas, *ahead.shape[2:]))
         return wide.reshape(-1, *ahead.shape[2:])

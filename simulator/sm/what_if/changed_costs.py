@@ -9,7 +9,7 @@ from ...device.device import Device
 from ...launch.program import Launch
 from ...residency.residency import Residency
 from ..followed import FollowedCode, follow
-from ..from_code import CompiledCost, compiled_costs, lone_classes
+from ..from_code import CompiledCost, compiled_costs, single_cta_classes
 from .changed_code import CodeChange, unchanged
 
 LaunchChange = Callable[[Launch], Launch]
@@ -25,7 +25,7 @@ class CodeOfLaunch:
     def __init__(self, launch: Launch, device: Device) -> None:
         capability = int(device.compute_capability.replace(".", ""))
         self._launch, self._device = launch, device
-        self._lone = lone_classes(launch)
+        self._lone = single_cta_classes(launch)
         self.followed: list[FollowedCode] = [follow(lone, capability, device.sm) for lone in self._lone]
 
     def costs(

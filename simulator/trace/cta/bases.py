@@ -12,10 +12,10 @@ from ...emulator.compute.warp_lanes import LanesDiffer
 from ...emulator.thread_values import Array
 from ...emulator.tma.boxes import Boxes
 from ..positions import Iteration
+from .address_slice import Tracer
 from .block_counts import PROBES
 from .group import CtaGroup, Shape, chunks, walk_group
-from .sites import Tracer
-from .walking import RecordAt
+from .path_replay import RecordAt
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Bases:
     numbers: dict[Iteration, Array] = field(default_factory=dict)
 
     def add(self, iteration: Iteration, shape: Shape, addresses: Array, active: Array, boxes: Boxes | None) -> None:
-        """Take an iteration down. Args: shape: of the threads; the rest: as in `sites.Record`."""
+        """Take an iteration down. Args: shape: of the threads; the rest: as in `address_slice.Record`."""
         probes = ([0, 0, -1, -1], [0, -1, 0, -1]) if shape[2] > 1 else (list(range(PROBES)), [0] * PROBES)
         taking = np.broadcast_to(active, (len(active), *shape[1:]))[:, probes[0], probes[1]]
         self.active[iteration] = np.broadcast_to(taking, (shape[0], taking.shape[1]))

@@ -16,9 +16,9 @@ from ...emulator.thread_values import Array, Value
 from ...emulator.threads import Threads, lanes_below, special_registers
 from ...limits import WARP_THREADS
 from ...sass.memory_instructions import BARRIERS
-from .doubts import Doubts
-from .sites import Slice, Tracer, access_steps, find_deciding_slice
-from .subject import Subject
+from .address_slice import AddressSlice, Tracer, access_steps, find_deciding_slice
+from .traced_kernel import TracedKernel
+from .unknown_values import UnknownValues
 
 CTAS_AT_ONCE = 1 << 15
 """CTAs that are followed at a time, to bound memory."""
@@ -29,7 +29,7 @@ PROBES = 4
 
 
 def count_blocks(
-    subject: Subject, doubts: Doubts, ctas: Sequence[int] | None = None, most_steps: int = MAX_STEPS
+    subject: TracedKernel, doubts: UnknownValues, ctas: Sequence[int] | None = None, most_steps: int = MAX_STEPS
 ) -> Array:
     """Executions of each basic block, in the warp of a CTA that executes it most often.
 
@@ -54,7 +54,12 @@ def count_blocks(
 
 
 def _count(
-    subject: Subject, code_slice: Slice, doubts: Doubts, counted: Sequence[int], most_steps: int, all_threads: bool
+    subject: TracedKernel,
+    code_slice: AddressSlice,
+    doubts: UnknownValues,
+    counted: Sequence[int],
+    most_steps: int,
+    all_threads: bool,
 ) -> Array:
     """The same. Args: all_threads: or the probe threads alone, which wait at no barrier."""
     kernel, flow, places = subject.kernel, subject.flow, code_slice.places

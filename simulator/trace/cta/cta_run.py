@@ -20,8 +20,8 @@ from ...refusal import Refused
 from ...sass.memory_instructions import BOX_LOAD, COPY, bytes_of
 from ..paths import CtaPaths, find_paths
 from ..positions import Position, positions_of
-from .sites import Tracer, access_steps
-from .subject import Subject
+from .address_slice import Tracer, access_steps
+from .traced_kernel import TracedKernel
 
 MOST_ACCESSES = 1 << 20
 """Accesses of warps that one CTA may make, each with the addresses of its lanes."""
@@ -129,7 +129,11 @@ def follow_ctas(tracer: Tracer, ctas: Sequence[int]) -> list[CtaRun]:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """An access in all iterations of a leap. Args: position: of its block; mask: of the threads; as `sites.Record`."""
+    """An access in all iterations of a leap.
+
+    Args:
+        position: of its block; mask: of the threads; the rest as `address_slice.Record`.
+    """
 
     position: int
     place: int
@@ -142,7 +146,7 @@ class _Held:
 class _Recorder:
     """Records what each of some CTAs does. `order`: blocks in the order of execution, each with the warps there."""
 
-    def __init__(self, subject: Subject, ctas: Sequence[int]) -> None:
+    def __init__(self, subject: TracedKernel, ctas: Sequence[int]) -> None:
         self.order: Order = []
         self._subject, self._ctas = subject, ctas
         self._accesses: list[list[CtaAccess]] = [[] for _ in ctas]
@@ -162,7 +166,7 @@ class _Recorder:
         return run
 
     def record(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
-        """Record an access: as `sites.Record`."""
+        """Record an access: as `address_slice.Record`."""
         if self._position is not None:
             self._held.append(_Held(self._position, place, addresses, active, boxes, self._mask))
             return

@@ -9,9 +9,9 @@ from ...emulator.thread_values import Array
 from ...emulator.tma.boxes import Boxes
 from ...limits import WARP_THREADS
 from ..positions import Iteration
+from .address_slice import Tracer
 from .group import CtaGroup, Shape, chunks, walk_group
-from .sites import Tracer
-from .walking import RecordAt
+from .path_replay import RecordAt
 
 RecordAll = Callable[[int, Iteration, int, Array, Array], None]
 """Gets the place of an access, its iteration, the rank of the first CTA, and what these CTAs touch: addresses, int64,

@@ -9,11 +9,11 @@ from ...emulator.thread_values import Array, Value
 from ...emulator.threads import Step, special_registers
 from ...limits import WARP_THREADS
 from ..mixed_visits import ControlPath
+from .address_slice import Tracer
 from .block_counts import PROBES, probe_registers
 from .cta_run import CtaRun
-from .sites import Tracer
-from .subject import Subject
-from .walking import Loops, RecordAt, Walk, Watch
+from .path_replay import Loops, PathReplay, RecordAt, Watch
+from .traced_kernel import TracedKernel
 
 THREADS_AT_ONCE = 1 << 17
 """Threads that are followed at a time, to bound memory."""
@@ -75,14 +75,14 @@ def walk_group(
 
     Args:
         recorder: records each access; all_threads: or the probe threads of each CTA alone;
-        in_full, tail: as in `Loops`; watch: gets every instruction; replaced: as of `Walk`.
+        in_full, tail: as in `Loops`; watch: gets every instruction; replaced: as of `PathReplay`.
 
     Raises:
         LanesDiffer: threads exchange values, and not all of them are followed.
     """
     run, code_slice = group.representative, tracer.code_slice
     in_full |= regions_exchanging(tracer, run)
-    walk: Walk | None = None
+    walk: PathReplay | None = None
     paths = [*warps_by_path(run, code_slice.all_threads)]
     for path, warps in paths:
         shape = (len(group), len(warps), WARP_THREADS) if all_threads else (len(group), PROBES, 1)
@@ -90,7 +90,7 @@ def walk_group(
         loops = Loops(trips=group.trips, region_of=region_of, in_full=in_full, tail=tail)
         special = (_all_registers if all_threads else _probe_registers)(tracer.subject, group.ctas, warps)
         record = recorder(shape)
-        walk = Walk(tracer, loops, special, record, all_threads, before=walk, watch=watch, replaced=replaced)
+        walk = PathReplay(tracer, loops, special, record, all_threads, before=walk, watch=watch, replaced=replaced)
         walk.along(path, parted=len(paths) > 1)
         walk.end()
 
@@ -106,7 +106,7 @@ def regions_exchanging(tracer: Tracer, run: CtaRun) -> frozenset[int]:
     )
 
 
-def chunks(subject: Subject, ctas: int, all_threads: bool = True) -> Iterator[slice]:
+def chunks(subject: TracedKernel, ctas: int, all_threads: bool = True) -> Iterator[slice]:
     """Ranks of CTAs that are followed at a time. Args: all_threads: or the probe threads of each CTA alone."""
     step = max(1, THREADS_AT_ONCE // (subject.kernel.warps * WARP_THREADS if all_threads else PROBES))
     return (slice(begin, begin + step) for begin in range(0, ctas, step))
@@ -134,14 +134,14 @@ def _is_part(blocks: Sequence[int], of: Sequence[int]) -> bool:
     return all(block in others for block in blocks)
 
 
-def _all_registers(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
+def _all_registers(subject: TracedKernel, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
     """Special registers of all threads of some warps."""
     special = special_registers(subject.kernel.grid, ctas, subject.kernel.warps, subject.kernel.first)
     special["SR_TID.X"] = special["SR_TID.X"][0][:, warps], True
     return special
 
 
-def _probe_registers(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
+def _probe_registers(subject: TracedKernel, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
     """Special registers of the probe threads, were the CTA made of these warps alone."""
     special = probe_registers(subject.kernel.grid, ctas, subject.kernel.warps, subject.kernel.first)
     first, last = min(warps), max(warps)

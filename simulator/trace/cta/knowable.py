@@ -22,7 +22,7 @@ from ...sass.graph import predecessors
 from ...sass.memory_instructions import SHARED_LOADS, SHARED_STORES
 from ..control_slice import reaching
 from ..counters import counted, find_counters
-from .sites import find_accesses
+from .address_slice import find_accesses
 from .transfer import NO_RULE, NOTHING, Rule, State, Transfer, TransferRules
 
 

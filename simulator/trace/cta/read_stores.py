@@ -14,15 +14,15 @@ from ...emulator.thread_values import Array, Value
 from ...emulator.threads import Step, Threads, special_registers
 from ...refusal import CannotFollow
 from ...sass.memory_instructions import COPY, SHARED_LOADS, SHARED_STORES
-from .doubts import Doubts
-from .sites import Slice, access_steps
-from .subject import Subject
+from .address_slice import AddressSlice, access_steps
+from .traced_kernel import TracedKernel
+from .unknown_values import UnknownValues
 
 NOBODY = -1
 """Instead of a place in the code: no store has left anything."""
 
 
-def find_sources(subject: Subject, code_slice: Slice) -> frozenset[int] | None:
+def find_sources(subject: TracedKernel, code_slice: AddressSlice) -> frozenset[int] | None:
     """Places of the stores to shared memory, copies included, whose bytes loads of a slice may read.
 
     Args:
@@ -83,10 +83,10 @@ class _Seen(SharedMemory):
         return touched
 
 
-def _follow(subject: Subject, code_slice: Slice, cta: int, watched: set[int], seen: _Seen) -> None:
+def _follow(subject: TracedKernel, code_slice: AddressSlice, cta: int, watched: set[int], seen: _Seen) -> None:
     """Follow a CTA. Args: watched: places of stores and loads. Raises: CannotFollow, ValueError."""
     kernel, flow = subject.kernel, subject.flow
-    doubts = Doubts(subject)
+    doubts = UnknownValues(subject)
     steps = access_steps(subject, code_slice, doubts, lambda *_: None)
 
     def watching(place: int, step: Step) -> Step:

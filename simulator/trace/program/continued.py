@@ -11,9 +11,9 @@ from math import prod
 import numpy as np
 
 from ...emulator.thread_values import Array
+from ..touch.access_patterns import AccessPattern
 from ..touch.classes import MaskClass, PathClass
 from ..touch.rounds import together
-from ..touch.uses import Use
 
 Grid = tuple[int, int, int]
 FOLLOWED_ONE_BY_ONE = 1 << 20
@@ -159,7 +159,7 @@ def _alike(first: PathClass, other: PathClass) -> bool:
     )
 
 
-def _shape(use: Use) -> tuple[object, ...]:
+def _shape(use: AccessPattern) -> tuple[object, ...]:
     """All that a use is, but for where."""
     return (
         use.part, use.phase, use.storage, use.kind, use.path, use.runs, use.strides,

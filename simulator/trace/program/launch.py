@@ -15,16 +15,16 @@ from ...launch.traced import TracedCode
 from ...launch.walk import steps
 from ...refusal import CannotFollow, Refused
 from ...sass.flow import flow_of
+from ..cta.address_slice import find_slice
 from ..cta.block_counts import count_blocks
-from ..cta.doubts import Doubts
 from ..cta.knowable import find_unknown
 from ..cta.read_stores import find_sources
-from ..cta.sites import find_slice
-from ..cta.subject import CompiledKernel, Subject
+from ..cta.traced_kernel import CompiledKernel, TracedKernel
+from ..cta.unknown_values import UnknownValues
+from ..touch.access_patterns import AccessPattern
 from ..touch.classes import PathClass, classes_of
 from ..touch.footprints import rectangles_of
 from ..touch.in_l1 import REACH
-from ..touch.uses import Use
 from .continued import Continued
 from .left_out import narrow_notes, notes_on_counters, notes_on_lost_pieces, notes_on_outside_calls, notes_on_rare_sides
 from .nest import nest_of
@@ -117,12 +117,12 @@ def trace(kernel: CompiledKernel, room_bytes: float) -> Traced:
         memory = Memory(kernel.storages)
         flow = flow_of(code.sass)
         unknown = find_unknown(flow, code.constants, memory)
-        subject = Subject(kernel=kernel, flow=flow, constants=code.constants, memory=memory, unknown=unknown)
-        doubts = Doubts(subject, REACH * room_bytes)
+        subject = TracedKernel(kernel=kernel, flow=flow, constants=code.constants, memory=memory, unknown=unknown)
+        doubts = UnknownValues(subject, REACH * room_bytes)
         code_slice = find_slice(subject)
         if (stored := find_sources(subject, code_slice)) is not None:
             subject = replace(subject, stored=stored)
-            doubts, code_slice = Doubts(subject, REACH * room_bytes), find_slice(subject)
+            doubts, code_slice = UnknownValues(subject, REACH * room_bytes), find_slice(subject)
         counts = count_blocks(subject, doubts)
         lower_bound = doubts.lower_bound or bool(doubts.counters.used)
         notes: list[str] = []
@@ -221,7 +221,7 @@ def _names(storages: dict[int, Storage]) -> dict[int, str]:
     return names
 
 
-def _pieces(use: Use, path_class: PathClass, storages: dict[int, Storage]) -> list[Piece]:
+def _pieces(use: AccessPattern, path_class: PathClass, storages: dict[int, Storage]) -> list[Piece]:
     address = storages[use.storage].address
     longest = int(path_class.trips[use.part[0]].per_round.max()) if use.strides else 1
     if use.uneven is not None:
@@ -242,7 +242,7 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
     loads = loads_of_memory(traced.classes[0].representative.paths.flow, Memory(kernel.storages))
     variables = Variables(traced.followed_ctas)
 
-    def tiles(use: Use, counters: tuple[str, ...], members: Array, begins: Array) -> list[Tile]:
+    def tiles(use: AccessPattern, counters: tuple[str, ...], members: Array, begins: Array) -> list[Tile]:
         tensor, storage, layout = tensors[use.storage], storages[use.storage], rows[use.storage]
         if use.uneven is not None:
             return [

@@ -15,9 +15,9 @@ from ...sass.registers import guard_of
 from ..control_slice import slice_of
 from ..cta.block_counts import count_blocks
 from ..cta.cta_run import CtaRun
-from ..cta.doubts import Doubts
 from ..cta.rare_sides import RareSides, calls_outside
-from ..cta.subject import Subject
+from ..cta.traced_kernel import TracedKernel
+from ..cta.unknown_values import UnknownValues
 from ..touch.classes import PathClass
 
 MOST_STEPS = 20_000
@@ -26,7 +26,7 @@ TENFOLD, WIDEST_BYTES = 10, 16
 PRINT, ASSERT = "device_print", "device_assert"
 
 
-def notes_on_rare_sides(subject: Subject, doubts: Doubts, cta: int) -> list[str]:
+def notes_on_rare_sides(subject: TracedKernel, doubts: UnknownValues, cta: int) -> list[str]:
     """One remark on all rare sides that no thread takes: where they are, and what they would add.
 
     Args:
@@ -42,15 +42,16 @@ def notes_on_rare_sides(subject: Subject, doubts: Doubts, cta: int) -> list[str]
     ]
 
 
-def _added(subject: Subject, doubts: Doubts, cta: int) -> str:
-    taking = Doubts(subject)
+def _added(subject: TracedKernel, doubts: UnknownValues, cta: int) -> str:
+    taking = UnknownValues(subject)
     taking.counters = doubts.counters
     sides = RareSides(subject.flow)
     taking.taking = frozenset().union(*(sides.guards(block) for block in doubts.rare_blocks))
     sizes = np.array([block.stop - block.first for block in subject.flow.blocks], dtype=np.int64)
     try:
         never, always = (
-            int((count_blocks(subject, policy, [cta], MOST_STEPS) @ sizes)[0]) for policy in (Doubts(subject), taking)
+            int((count_blocks(subject, policy, [cta], MOST_STEPS) @ sizes)[0])
+            for policy in (UnknownValues(subject), taking)
         )
     except (CannotFollow, Refused):
         return "what it would add is not known"
@@ -58,7 +59,7 @@ def _added(subject: Subject, doubts: Doubts, cta: int) -> str:
     return f"a warp that always takes it issues {times:.{0 if times >= TENFOLD else 1}f} times as many instructions"
 
 
-def notes_on_counters(subject: Subject, doubts: Doubts, lower_bound: bool) -> list[str]:
+def notes_on_counters(subject: TracedKernel, doubts: UnknownValues, lower_bound: bool) -> list[str]:
     """A remark on counters that CTAs add to. Args: lower_bound: whether the time is one."""
     bound = "; the time is a lower bound" if lower_bound else ""
     return [
@@ -67,7 +68,7 @@ def notes_on_counters(subject: Subject, doubts: Doubts, lower_bound: bool) -> li
     ]
 
 
-def notes_on_lost_pieces(subject: Subject, classes: Sequence[PathClass]) -> list[str]:
+def notes_on_lost_pieces(subject: TracedKernel, classes: Sequence[PathClass]) -> list[str]:
     """A remark on each storage of which listed pieces lie outside, where no access was: a fault of the tracer."""
     lost: Counter[int] = Counter()
     for use in (use for path_class in classes for kind in path_class.masked for use in kind.uses):
@@ -84,7 +85,7 @@ def notes_on_lost_pieces(subject: Subject, classes: Sequence[PathClass]) -> list
     ]
 
 
-def notes_on_outside_calls(subject: Subject) -> list[str]:
+def notes_on_outside_calls(subject: TracedKernel) -> list[str]:
     """A remark on each line that calls the CUDA runtime, which is left out: prints, and assertions that fail."""
     notes: dict[str, None] = {}
     for number, block in enumerate(subject.flow.blocks):
@@ -102,7 +103,7 @@ def notes_on_outside_calls(subject: Subject) -> list[str]:
     return list(notes)
 
 
-def narrow_notes(subject: Subject, run: CtaRun) -> list[str]:
+def narrow_notes(subject: TracedKernel, run: CtaRun) -> list[str]:
     """A remark on lines whose first accesses by a CTA fill wider words, where arguments hide that."""
     code, untold, name = subject.flow.instructions, subject.kernel.untold, subject.kernel.name
     notes: defaultdict[str, dict[str, None]] = defaultdict(dict)

@@ -16,14 +16,14 @@ from ...launch.program import Loop, Step, Tile, Work
 from ...launch.traced import Phase
 from ..paths import OUTSIDE
 from ..positions import children_of
+from ..touch.access_patterns import AccessPattern
 from ..touch.classes import MaskClass, PathClass
 from ..touch.phases import Part
 from ..touch.rounds import rounds_of
-from ..touch.uses import Use
 from .tiles import Variables
 from .work import work_of
 
-Tiles = Callable[[Use, tuple[str, ...], Array, Array], list[Tile]]
+Tiles = Callable[[AccessPattern, tuple[str, ...], Array, Array], list[Tile]]
 """Tiles of a use, from the counters around it, the members of its class, and the iteration with which each begins."""
 
 
@@ -83,7 +83,7 @@ class _Body:
         self._class, self._kind, self._prefix, self._works = path_class, kind, prefix, works
         self._variables, self._tiles, self._phases = variables, tiles, phases
         self._children = children_of(path_class.representative.paths)
-        self._uses: dict[Part, list[Use]] = defaultdict(list)
+        self._uses: dict[Part, list[AccessPattern]] = defaultdict(list)
         for use in kind.uses:
             self._uses[use.part].append(use)
         self._rounds = rounds_of(path_class.representative)
@@ -229,7 +229,7 @@ def _longest(stretches: Sequence[_Stretch]) -> _Stretch:
     return max(stretches, key=lambda stretch: stretch.last - stretch.first)
 
 
-def _in(use: Use, stretch: _Stretch | None) -> bool:
+def _in(use: AccessPattern, stretch: _Stretch | None) -> bool:
     """Whether a use is made in a stretch of iterations."""
     if stretch is None or not use.strides:
         return True

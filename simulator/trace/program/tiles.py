@@ -11,9 +11,9 @@ from ...emulator.storage import Storage
 from ...emulator.thread_values import Array
 from ...launch.lists import Lists
 from ...launch.program import Affine, Tensor, Tile
+from ..touch.access_patterns import AccessPattern
+from ..touch.address_list import AddressList
 from ..touch.footprints import Rectangle, rectangles_of
-from ..touch.listing import Listing
-from ..touch.uses import Use
 from .pitches import Rows, single_rows
 
 FIRST = 1 << 10
@@ -125,7 +125,7 @@ def tensor_of(name: str, role: str, storage: Storage, rows: Rows) -> Tensor:
 
 
 def tiles_by_strides(
-    use: Use,
+    use: AccessPattern,
     name: str,
     rows: Rows,
     counters: tuple[str, ...],
@@ -154,7 +154,7 @@ def tiles_by_strides(
 
 
 def tiles_of(
-    use: Use,
+    use: AccessPattern,
     rectangle: Rectangle,
     name: str,
     rows: Rows,
@@ -209,8 +209,8 @@ def tiles_of(
 
 
 def listed_tile(
-    listing: Listing,
-    use: Use,
+    listing: AddressList,
+    use: AccessPattern,
     name: str,
     rows: Rows,
     counters: tuple[str, ...],

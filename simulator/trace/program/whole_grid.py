@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...refusal import Refused
-from ..cta.subject import CompiledKernel
+from ..cta.traced_kernel import CompiledKernel
 from ..touch.classes import PathClass
 from .continued import Continued, continued_of, joined
 from .launch import Traced, trace

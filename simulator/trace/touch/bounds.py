@@ -8,13 +8,13 @@ from ... import units
 from ...emulator.thread_values import Array
 from ...refusal import Refused
 from ..cta.cta_run import CtaRun
-from ..cta.subject import Subject
-from .listing import Listing
-from .use_keys import kind_of
-from .uses import Use
+from ..cta.traced_kernel import TracedKernel
+from .access_keys import kind_of
+from .access_patterns import AccessPattern
+from .address_list import AddressList
 
 
-def farthest(uses: Sequence[Use], trips: Mapping[int, Array], subject: Subject) -> set[int]:
+def farthest(uses: Sequence[AccessPattern], trips: Mapping[int, Array], subject: TracedKernel) -> set[int]:
     """Ranks, in a group, of the CTAs that reach farthest out of each tensor, if all are masked as the representative.
 
     Args:
@@ -31,13 +31,13 @@ def farthest(uses: Sequence[Use], trips: Mapping[int, Array], subject: Subject) 
     return ranks
 
 
-def _reach(use: Use, trips: Mapping[int, Array]) -> tuple[Array, Array]:
+def _reach(use: AccessPattern, trips: Mapping[int, Array]) -> tuple[Array, Array]:
     """First byte that each CTA touches, and one past its last, int64 (CTAs,) each [B]; of a use with strides."""
     extent = use.strides[-1] * (trips[use.part[0]] - 1) if use.strides else 0
     return use.base + np.minimum(extent, 0), use.base + np.maximum(extent, 0) + use.runs[-1][0] + use.runs[-1][1]
 
 
-def _listed_reach(use: Use, trips: Mapping[int, Array]) -> tuple[Array, Array]:
+def _listed_reach(use: AccessPattern, trips: Mapping[int, Array]) -> tuple[Array, Array]:
     """The same of a use with lists, in whole pieces; of a CTA that touches nothing the range is empty or reversed."""
     stride = use.uneven.stride if use.uneven is not None else None
     extent = stride * (trips[use.part[0]] - 1) if stride else 0
@@ -47,7 +47,7 @@ def _listed_reach(use: Use, trips: Mapping[int, Array]) -> tuple[Array, Array]:
     return low + np.minimum(extent, 0), high + np.maximum(extent, 0)
 
 
-def _reach_of(listing: Listing) -> tuple[Array, Array]:
+def _reach_of(listing: AddressList) -> tuple[Array, Array]:
     """First byte of the pieces of each CTA, and one past the last, int64 (CTAs,) each [B]."""
     firsts, of_cta = np.unique(listing.at, return_inverse=True)  # CTAs may share lists
     owners = np.repeat(np.repeat(np.arange(len(firsts)), len(listing.spans) // len(firsts)), listing.spans[:, 1])
@@ -59,7 +59,7 @@ def _reach_of(listing: Listing) -> tuple[Array, Array]:
     return low[of_cta.reshape(-1)], high[of_cta.reshape(-1)]
 
 
-def check_bounds(subject: Subject, run: CtaRun) -> None:
+def check_bounds(subject: TracedKernel, run: CtaRun) -> None:
     """Check that a CTA accesses its tensors alone.
 
     Raises:

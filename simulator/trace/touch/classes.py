@@ -11,27 +11,27 @@ import numpy as np
 
 from ...emulator.thread_values import Array
 from ...sass.memory_instructions import GLOBAL_LOADS
+from ..cta.address_slice import AddressSlice, Tracer
 from ..cta.bases import find_bases
 from ..cta.cta_run import MOST_ACCESSES, CtaRun, follow_cta, follow_ctas
-from ..cta.doubts import Doubts
 from ..cta.group import CtaGroup, regions_exchanging
-from ..cta.sites import Slice, Tracer
-from ..cta.subject import Subject
+from ..cta.traced_kernel import TracedKernel
+from ..cta.unknown_values import UnknownValues
 from ..paths import OUTSIDE
 from ..positions import blocks_of
+from .access_keys import find_prologues
+from .access_patterns import AccessPattern
+from .address_list import listings_of
 from .bounds import check_bounds, farthest
 from .cta_class import CtaClass
-from .find_uses import uses_of
+from .find_patterns import uses_of
 from .in_l1 import REACH
 from .listed_boxes import listings_of_boxes
-from .listing import listings_of
-from .mask_kinds import MaskKinds, changing_masks, find_mask_kinds
+from .mask_classes import MaskClasses, changing_masks, find_mask_kinds
 from .numbering import number_rows
 from .phases import Part, Phases, find_phases
 from .rounds import Trips, rounds_of, trips_of
 from .scattered.lists import Scattered
-from .use_keys import find_prologues
-from .uses import Use
 
 MOST_PATHS = 128
 """Control paths that become classes of their own; the rest counts as the commonest. Kernels over lists of tensors have
@@ -50,7 +50,7 @@ class MaskClass:
 
     members: Array
     leader: int
-    uses: tuple[Use, ...]
+    uses: tuple[AccessPattern, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,12 @@ class PathClass:
 
 
 def classes_of(
-    subject: Subject, code_slice: Slice, counts: Array, room_bytes: float, doubts: Doubts, notes: list[str]
+    subject: TracedKernel,
+    code_slice: AddressSlice,
+    counts: Array,
+    room_bytes: float,
+    doubts: UnknownValues,
+    notes: list[str],
 ) -> list[PathClass]:
     """Follow one CTA of each class.
 
@@ -207,7 +212,7 @@ class _Classifier:
             room_bytes=self.room_bytes,
         )
 
-    def _leaders(self, group: CtaGroup, kinds: MaskKinds, issued: Array) -> Iterator[tuple[Array, CtaRun]]:
+    def _leaders(self, group: CtaGroup, kinds: MaskClasses, issued: Array) -> Iterator[tuple[Array, CtaRun]]:
         """Ranks of each kind of CTAs, and the one of them that issues most, followed; first that of the group.
 
         Args:
@@ -229,7 +234,9 @@ class _Classifier:
         others = (other for part in parts for other in part)
         return (run if cta == run.cta else next(others) for cta in ctas)
 
-    def _uses(self, cta_class: CtaClass, run: CtaRun, scattered: Scattered) -> tuple[list[Use], Mapping[int, float]]:
+    def _uses(
+        self, cta_class: CtaClass, run: CtaRun, scattered: Scattered
+    ) -> tuple[list[AccessPattern], Mapping[int, float]]:
         """Uses of CTAs that mask alike; place of a load -> share that L1 serves.
 
         Args:
@@ -276,7 +283,7 @@ class _Classifier:
             if number in memory.storages and memory.storages[number].size_bytes <= REACH * self.room_bytes
         )
 
-    def _with_listings(self, use: Use, group: CtaGroup) -> Use:
+    def _with_listings(self, use: AccessPattern, group: CtaGroup) -> AccessPattern:
         """A use that is not affine, with its lists; taken as affine where there would be too many."""
         if use.uneven is None:
             return use
@@ -316,7 +323,7 @@ class _Classifier:
         return by_place
 
 
-def _block_sizes(subject: Subject) -> Array:
+def _block_sizes(subject: TracedKernel) -> Array:
     """Instructions of each block, int64 (blocks,)."""
     return np.array([block.stop - block.first for block in subject.flow.blocks], dtype=np.int64)
 

@@ -7,10 +7,10 @@ from ...emulator.thread_values import Array
 from ..cta.bases import Bases
 from ..cta.cta_run import CtaRun
 from ..cta.group import CtaGroup
-from ..cta.subject import Subject
+from ..cta.traced_kernel import TracedKernel
+from .access_keys import AccessKey, Prologue
 from .phases import Phases
 from .rounds import Rounds
-from .use_keys import Prologue, UseKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +25,12 @@ class CtaClass:
         room_bytes: of L1, for each of the CTAs that share an SM [B].
     """
 
-    subject: Subject
+    subject: TracedKernel
     group: CtaGroup
     bases: Mapping[int, Bases]
     rounds: Mapping[int, Rounds]
     phases: Phases
-    prologues: Mapping[UseKey, Prologue]
+    prologues: Mapping[AccessKey, Prologue]
     room_bytes: float
 
     @property

@@ -10,13 +10,13 @@ from ...limits import SECTOR_BYTES
 from ...sass.memory_instructions import COMPARE
 from ..cta.bases import Bases
 from ..cta.cta_run import CtaAccess
+from .access_keys import BY_WARP, PAST_L1, Accesses, AccessKey, IterationAccess, key_of, kind_of, path_of
 from .cta_class import CtaClass
 from .footprints import Touched
 from .in_l1 import Passing, missed
-from .use_keys import BY_WARP, PAST_L1, Accesses, IterationAccess, UseKey, key_of, kind_of, path_of
 
 
-def group_accesses(cta_class: CtaClass) -> tuple[dict[UseKey, Accesses], dict[int, float]]:
+def group_accesses(cta_class: CtaClass) -> tuple[dict[AccessKey, Accesses], dict[int, float]]:
     """All accesses of the representative of a class.
 
     Returns:
@@ -25,7 +25,7 @@ def group_accesses(cta_class: CtaClass) -> tuple[dict[UseKey, Accesses], dict[in
     run, code = cta_class.representative, cta_class.subject.flow.instructions
     accesses = [access for access in run.accesses if access.lanes]
     fetched = iter(missed(_through_l1(cta_class, accesses), cta_class.room_bytes))
-    grouped: dict[UseKey, Accesses] = defaultdict(lambda: defaultdict(list))
+    grouped: dict[AccessKey, Accesses] = defaultdict(lambda: defaultdict(list))
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])  # sectors fetched, and sectors touched
     for access in accesses:
         instruction, position = code[access.place], run.positions[access.visit]

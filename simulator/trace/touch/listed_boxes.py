@@ -11,9 +11,9 @@ import numpy as np
 
 from ...emulator.thread_values import Array
 from ..cta.bases import Bases
+from .access_keys import IterationAccess, Iterations
+from .address_list import MOST_PIECES, AddressList
 from .footprints import Rectangle, whole_sectors
-from .listing import MOST_PIECES, Listing
-from .use_keys import IterationAccess, Iterations
 
 _Planes = tuple[Array, Array, Array]
 """Starts [B], rows and widths [B] of rectangles, int64 (CTAs,) each."""
@@ -93,7 +93,7 @@ def _rectangles(copy: IterationAccess, bases: Bases, rank: int) -> list[_Planes]
     return planes
 
 
-def listings_of_boxes(boxes: ListedBoxes, done: Array, most: int) -> tuple[Listing, ...]:
+def listings_of_boxes(boxes: ListedBoxes, done: Array, most: int) -> tuple[AddressList, ...]:
     """Listings of the boxes, one for each size of a rectangle; empty where there would be too many pieces.
 
     Args:
@@ -115,7 +115,7 @@ def listings_of_boxes(boxes: ListedBoxes, done: Array, most: int) -> tuple[Listi
         # Rows without gaps are one run: a piece, whatever the pitch of the tensor's other accesses.
         run = Rectangle(0, 1, 0, rows * width)
         listings.append(
-            Listing(
+            AddressList(
                 starts=starts[order],
                 piece=run if rows == 1 or width == boxes.pitch else Rectangle(0, rows, boxes.pitch, width),
                 spans=np.stack([firsts, counts], axis=1),

@@ -13,7 +13,7 @@ from ...emulator.thread_values import Array
 from ..cta.bases import Bases
 from ..cta.group import CtaGroup
 from ..positions import Iteration
-from .use_keys import IterationAccess, Iterations
+from .access_keys import IterationAccess, Iterations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

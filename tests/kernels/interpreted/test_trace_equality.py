@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schedules.contract import edit_steps
 from support.interpreter import Trace, example_tensors, record
 from support.strategies import TOY, configs, devices, dtypes_of, long_row_problems, problems, read_by, toys, windows_of
-from tilesight.kernels.launch.launch import Twin
+from tilesight.kernels.launch.launch import TritonKernel
 from tilesight.kernels.launch.registry import find_twin, twinned
 from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.launch.walk import accesses
@@ -87,12 +87,12 @@ def _launched(name: str) -> Launch:
     return launch
 
 
-def _changed(twin: Twin, **arguments: int | str) -> Twin:
+def _changed(twin: TritonKernel, **arguments: int | str) -> TritonKernel:
     """The twin with other arguments, and descriptors that go with them."""
     columns = {name: block[1] for name, block in twin.blocks.items()}
     given = {**twin.arguments, **arguments}
     blocks = {name: (int(given["block_m" if name == "Q" else "block_n"]), cols) for name, cols in columns.items()}
-    return Twin(twin.function, MappingProxyType(given), MappingProxyType(blocks))
+    return TritonKernel(twin.function, MappingProxyType(given), MappingProxyType(blocks))
 
 
 def _twice(step: Step) -> Step:

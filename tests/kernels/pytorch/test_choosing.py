@@ -13,7 +13,7 @@ if missing_package():
 
 import torch
 import torch.nn.functional as F
-from tilesight.kernels.capture.recorded import Capture
+from tilesight.kernels.capture.recorded import RecordedLaunch
 from tilesight.kernels.pytorch.choosing.descent import LEAST_S, MOST_TRIED
 from tilesight.kernels.pytorch.choosing.selection import MOST_PREDICTED
 from tilesight.kernels.pytorch.live import record_live
@@ -33,11 +33,13 @@ def mlp(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return F.gelu(F.linear(x, w) * 2)
 
 
-def recorded(function: Any, template_s: float | None = None, **options: Any) -> tuple[RecordedStep, list[Capture]]:
+def recorded(
+    function: Any, template_s: float | None = None, **options: Any
+) -> tuple[RecordedStep, list[RecordedLaunch]]:
     """A function compiled with options, and the templates that were asked for. Args: template_s: that each takes."""
-    asked: list[Capture] = []
+    asked: list[RecordedLaunch] = []
 
-    def times(captures: Sequence[Capture]) -> list[float | None]:
+    def times(captures: Sequence[RecordedLaunch]) -> list[float | None]:
         asked.extend(capture for capture in captures if capture.name == TEMPLATE)
         return [template_s if capture.name == TEMPLATE else FASTEST_S for capture in captures]
 
@@ -103,7 +105,7 @@ def test_the_search_of_torch_goes_on_from_the_fastest_listed_configuration() -> 
     """Where more warps are predicted to be faster it finds more than are listed; short kernels are left out."""
 
     def warps(slowest_s: float) -> list[int]:
-        def times(captures: Sequence[Capture]) -> list[float | None]:
+        def times(captures: Sequence[RecordedLaunch]) -> list[float | None]:
             return [slowest_s / int(capture.options["num_warps"]) for capture in captures]
 
         with recording(H200, times=times) as session:

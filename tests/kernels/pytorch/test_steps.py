@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tilesight.kernels.compile.call import KernelCall
+from tilesight.kernels.compile.call import KernelLaunch
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 
@@ -42,11 +42,11 @@ def test_compiled_training_has_each_matrix_product_three_times_and_all_gradients
     products = [operation for operation in made.step.operations if operation.name in ("addmm", "mm")]
     assert [operation.phase for operation in products] == ["forward"] * 4 + ["backward"] * 8
     assert made.step.mode == "compiled" and made.step.notes == ()
-    assert all(isinstance(call, KernelCall) for call in made.calls)
+    assert all(isinstance(call, KernelLaunch) for call in made.calls)
     fused = [operation for operation in made.step.operations if operation.kind == "triton"]
     assert [number for operation in fused for number in operation.calls] == list(range(len(made.calls)))
     embedding = made.calls[fused[0].calls[0]]
-    assert isinstance(embedding, KernelCall)
+    assert isinstance(embedding, KernelLaunch)
     assert [storage.size_bytes for storage in embedding.storages if storage.values] == [8 * LENGTH]
 
 
@@ -88,7 +88,7 @@ def test_indices_without_values_are_drawn_where_that_is_asked_for() -> None:
     def indices(made: Recorded) -> list[Any]:
         reads = next(operation for operation in made.step.operations if operation.parts == ("embedding",))
         call = made.calls[reads.calls[0]]
-        assert isinstance(call, KernelCall)
+        assert isinstance(call, KernelLaunch)
         return [storage for storage in call.storages if storage.size_bytes == 4 * 8]
 
     made = recorded("routed", "compiled", indices="uniform")
@@ -104,7 +104,7 @@ def test_what_is_computed_of_drawn_values_lies_inside() -> None:
     made = recorded("summed", "compiled", indices="uniform")
     reads = made.step.operations[-1]
     call = made.calls[reads.calls[0]]
-    assert isinstance(call, KernelCall)
+    assert isinstance(call, KernelLaunch)
     (drawn,) = [storage.values for storage in call.storages if storage.size_bytes == 5 * LENGTH * 8]
     values = [int.from_bytes(drawn[place : place + 8], "little") for place in range(0, len(drawn), 8)]
     rows = [2 * sum(values[place : place + 5]) + 3 for place in range(0, len(values), 5)]
@@ -120,7 +120,7 @@ def test_the_users_kernels_stand_where_they_are_launched(mode: str) -> None:
     assert (first.kind, len(first.calls), second.kind, len(second.calls)) == ("triton", 1, "triton", 2)
     assert first.outputs[0].storage == second.inputs[0].storage
     assert second.outputs[0].storage == last.inputs[0].storage
-    assert all(isinstance(call, KernelCall) for call in made.calls)
+    assert all(isinstance(call, KernelLaunch) for call in made.calls)
 
 
 def test_a_step_takes_the_inputs_that_are_named_after_it(tmp_path: Path) -> None:

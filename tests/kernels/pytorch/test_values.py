@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from tilesight.kernels.compile.call import KernelCall
+from tilesight.kernels.compile.call import KernelLaunch
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 
@@ -15,7 +15,7 @@ if missing_package():
 import torch
 from tilesight.kernels.pytorch import file
 from tilesight.kernels.pytorch.live import record_live as record
-from tilesight.simulator.jobs.processes import Died
+from tilesight.simulator.jobs.processes import WorkerDied
 
 import tilesight
 
@@ -34,7 +34,7 @@ def last_call(function: Callable[..., object], *given: torch.Tensor, named: str)
     """What is known of the tensors of a compiled function's kernel, by its name."""
     calls = record(function, given, device=H200, mode="compiled").calls
     call = next(call for call in calls if named in call.name)
-    assert isinstance(call, KernelCall)
+    assert isinstance(call, KernelLaunch)
     return {storage.name: storage.values for storage in call.storages}
 
 
@@ -84,12 +84,12 @@ def test_a_hang_says_that_the_compiler_may_be_at_work(monkeypatch: pytest.Monkey
             self.noun = noun
 
         def ask(self, *_: Any) -> None:
-            raise Died(f"hang: the {self.noun} gave no answer in 120 s")
+            raise WorkerDied(f"hang: the {self.noun} gave no answer in 120 s")
 
         def stop(self) -> None:
             pass
 
-    monkeypatch.setattr(file, "Answerer", Hanging)
+    monkeypatch.setattr(file, "WorkerProcess", Hanging)
     for mode, said in (
         ("eager", "code gave no answer"),
         ("compiled", "code, or torch's compiler at work on it, gave no"),

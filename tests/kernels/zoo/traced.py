@@ -9,7 +9,7 @@ from tilesight.kernels.compile.calls import compile_calls
 from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.launch.walk import accesses
 from tilesight.simulator.residency.residency import room_of
-from tilesight.simulator.trace.cta.subject import CompiledKernel
+from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 from tilesight.simulator.trace.program.launch import Traced, launches_of, trace
 
 import tilesight

@@ -11,7 +11,7 @@ import pytest
 from support.waiting import ended, until
 from tilesight.kernels.compile import pool
 from tilesight.kernels.compile.pool import MOST_IDLE, Pool, Turns
-from tilesight.simulator.jobs.processes import Died
+from tilesight.simulator.jobs.processes import WorkerDied
 
 TESTS = Path(__file__).parents[2]
 EXITING = """
@@ -68,9 +68,9 @@ def test_calls_one_after_the_other_share_a_process(compilers: Pool) -> None:
 def test_a_compiler_that_died_is_replaced(compilers: Pool) -> None:
     """Its job is refused with the reason of this death, and not of what was printed for jobs before."""
     first = pid_of(compilers)
-    with pytest.raises(Died, match="RuntimeError: no luck today"):
+    with pytest.raises(WorkerDied, match="RuntimeError: no luck today"):
         Turns(compilers).answer({"do": "raise"})
-    with pytest.raises(Died, match=r"died \(status 3\): printed by a library"):
+    with pytest.raises(WorkerDied, match=r"died \(status 3\): printed by a library"):
         Turns(compilers).answer({"do": "half"})
     assert pid_of(compilers) != first
 
@@ -82,7 +82,7 @@ def test_a_compiler_that_hangs_is_ended_and_replaced(
     first = pid_of(compilers)
     with monkeypatch.context() as short:
         short.setattr(pool, "TIMEOUT_S", 0.5)
-        with pytest.raises(Died, match=r"hang: the compiler gave no answer in 0\.5 s"):
+        with pytest.raises(WorkerDied, match=r"hang: the compiler gave no answer in 0\.5 s"):
             Turns(compilers).answer({"do": "wait", "asked": str(tmp_path / "asked")})
     assert ended(first)
     assert pid_of(compilers) != first
@@ -96,7 +96,7 @@ def test_an_interrupted_call_ends_its_own_compilers_alone(compilers: Pool, tmp_p
     def waits(turns: Turns, name: str) -> None:
         try:
             turns.answer({"do": "wait", "asked": str(tmp_path / name)})
-        except Died:
+        except WorkerDied:
             deaths.append(name)
 
     threads = [threading.Thread(target=waits, args=asked) for asked in ((mine, "mine"), (others, "others"))]

@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 from support.killed_sweeps import CALLS
-from tilesight.kernels.compile.call import KernelCall
+from tilesight.kernels.compile.call import KernelLaunch
 from tilesight.kernels.compile.question import question_key
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.emulator.storage import Storage
@@ -56,7 +56,7 @@ def test_every_field_of_a_call_is_asked() -> None:
         CALLS[0], *(replace(CALLS[0], **{name: value}) for name, value in OTHERS.items())
     )}  # fmt: skip
     assert len(names) == 1 + len(OTHERS)
-    assert {field.name for field in fields(KernelCall)} == OTHERS.keys() | NOT_ASKED
+    assert {field.name for field in fields(KernelLaunch)} == OTHERS.keys() | NOT_ASKED
 
 
 @pytest.mark.parametrize("other", [(), ((replace(USE, written=True),),), ((replace(USE, bytes=32.0),),), ((USE,),) * 2])

@@ -81,7 +81,7 @@ def test_an_error_of_the_program_is_a_reason_with_type_place_and_phase() -> None
     """One line that can be reported."""
     attempts = Attempts(["first", "second"])
     with attempts.at(0, "trace"):
-        Attempts([], None, tell=None, clock="no clock").at(0, "x").__enter__()  # type: ignore[arg-type]
+        Attempts([], None, on_progress=None, clock="no clock").at(0, "x").__enter__()  # type: ignore[arg-type]
     (line,) = attempts.refused.values()
     assert line.startswith("kernel first: internal: IndexError at simulator.jobs.attempts:")
     assert line.endswith("(phase: trace): list index out of range; please report this line and the kernel")
@@ -107,7 +107,7 @@ def test_what_nobody_wants_is_no_refusal() -> None:
 def test_each_phase_is_told() -> None:
     """By number, name and phase."""
     stages: list[Stage] = []
-    attempts = Attempts(["first", "second"], tell=stages.append)
+    attempts = Attempts(["first", "second"], on_progress=stages.append)
     with attempts.at(1, "trace"):
         pass
     assert [stage.text for stage in stages] == ["launch 2 of 2, second: trace"]

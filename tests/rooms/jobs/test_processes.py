@@ -9,18 +9,18 @@ from types import SimpleNamespace
 import pytest
 from support.waiting import HANG_S, ended, patient_timer
 from tilesight.simulator.jobs import processes
-from tilesight.simulator.jobs.processes import Answerer, Died, how_ended, telling_line
+from tilesight.simulator.jobs.processes import WorkerDied, WorkerProcess, how_ended, telling_line
 
 
 @pytest.fixture
-def answerer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answerer]:
+def answerer(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerProcess]:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    made = Answerer("support.fake.answerer", "helper", ["--gpu", "3"], {"MOOD": "fair"})
+    made = WorkerProcess("support.fake.answerer", "helper", ["--gpu", "3"], {"MOOD": "fair"})
     yield made
     made.stop()
 
 
-def test_a_process_answers_many_jobs(answerer: Answerer) -> None:
+def test_a_process_answers_many_jobs(answerer: WorkerProcess) -> None:
     """The same process each time, with the arguments and the environment that it was given."""
     first, second = (answerer.ask({"do": "echo", "say": text}, HANG_S) for text in ("a\nb", "ü"))
     assert (first["said"], second["said"]) == ("a\nb", "ü")
@@ -28,7 +28,7 @@ def test_a_process_answers_many_jobs(answerer: Answerer) -> None:
     assert (first["mood"], first["arguments"]) == ("fair", ["--gpu", "3"])
 
 
-def test_a_process_asks_back_before_it_answers(answerer: Answerer) -> None:
+def test_a_process_asks_back_before_it_answers(answerer: WorkerProcess) -> None:
     """As often as it likes; what cannot be told ends the process, and the next job finds another."""
     job = {"do": "ask", "numbers": [1, 2, 3]}
     assert answerer.ask(job, HANG_S, lambda asked: {"doubled": 2 * asked["double"]}) == {"total": 12}
@@ -46,24 +46,24 @@ def test_a_process_asks_back_before_it_answers(answerer: Answerer) -> None:
         ("raise", "the helper died (status 1): RuntimeError: no luck today"),
     ],
 )
-def test_a_death_says_why_and_the_next_job_is_answered(answerer: Answerer, job: str, reason: str) -> None:
+def test_a_death_says_why_and_the_next_job_is_answered(answerer: WorkerProcess, job: str, reason: str) -> None:
     """In one line, by another process."""
     before = answerer.ask({"do": "echo", "say": ""}, HANG_S)["pid"]
-    with pytest.raises(Died) as death:
+    with pytest.raises(WorkerDied) as death:
         answerer.ask({"do": job}, HANG_S)
     assert str(death.value) == reason
     assert answerer.ask({"do": "echo", "say": ""}, HANG_S)["pid"] != before
 
 
 def test_a_hang_ends_with_all_that_it_started(
-    answerer: Answerer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    answerer: WorkerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the time it was given; a child of the hanging process does not live on."""
     file, hanging = tmp_path / "child", tmp_path / "hanging"
     timers = SimpleNamespace(Timer=patient_timer(hanging), Event=threading.Event)
     monkeypatch.setattr(processes, "threading", timers)
     monkeypatch.setattr(processes, "cpu_s", lambda group: 0.0)
-    with pytest.raises(Died, match=r"hang: the helper gave no answer in 0.1 s"):
+    with pytest.raises(WorkerDied, match=r"hang: the helper gave no answer in 0.1 s"):
         answerer.ask({"do": "child", "file": str(file), "hanging": str(hanging)}, 0.1)
     assert ended(int(file.read_text()))
 
@@ -76,13 +76,13 @@ def test_a_hang_ends_with_all_that_it_started(
     ],
 )
 def test_a_process_has_its_time_of_computing_on_a_machine_that_others_use(
-    answerer: Answerer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, used_s: list[float], reason: str
+    answerer: WorkerProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, used_s: list[float], reason: str
 ) -> None:
     """What has had a share of the time alone is waited for; what computes nothing hangs."""
     answerer.ask({"do": "echo", "say": ""}, HANG_S)
     readings = iter(used_s)
     monkeypatch.setattr(processes, "cpu_s", lambda group: next(readings))
-    with pytest.raises(Died) as death:
+    with pytest.raises(WorkerDied) as death:
         answerer.ask({"do": "wait", "asked": str(tmp_path / "asked")}, 0.1)
     assert str(death.value).startswith(reason)
     assert not list(readings)
@@ -93,7 +93,7 @@ def test_cpu_time_is_that_of_the_whole_group() -> None:
     assert processes.cpu_s(os.getpgid(0)) > 0.0 == processes.cpu_s(2**30)
 
 
-def test_a_kill_from_another_thread_ends_the_wait(answerer: Answerer, tmp_path: Path) -> None:
+def test_a_kill_from_another_thread_ends_the_wait(answerer: WorkerProcess, tmp_path: Path) -> None:
     """Whoever waits for the answer learns that the process died."""
     asked = tmp_path / "asked"
     os.mkfifo(asked)
@@ -104,12 +104,12 @@ def test_a_kill_from_another_thread_ends_the_wait(answerer: Answerer, tmp_path: 
 
     killer = threading.Thread(target=kill)
     killer.start()
-    with pytest.raises(Died, match=r"the helper died \(signal 9, SIGKILL\)"):
+    with pytest.raises(WorkerDied, match=r"the helper died \(signal 9, SIGKILL\)"):
         answerer.ask({"do": "wait", "asked": str(asked)}, HANG_S)
     killer.join()
 
 
-def test_stopping_twice_is_harmless(answerer: Answerer) -> None:
+def test_stopping_twice_is_harmless(answerer: WorkerProcess) -> None:
     """Also before anything was asked, and the pipes are closed."""
     answerer.stop()
     before = len(os.listdir("/proc/self/fd"))

@@ -21,7 +21,7 @@ from tilesight.simulator.sm.instructions import lower_code
 from tilesight.simulator.sm.l1_hits import Spilled, find_spilled, with_l1_hits
 from tilesight.simulator.sm.machine import Machine, latencies_of
 from tilesight.simulator.sm.match_steps import Attribution, Part
-from tilesight.simulator.sm.single_cta import lone_costs
+from tilesight.simulator.sm.single_cta import single_cta_costs
 from tilesight.simulator.trace.paths import OUTSIDE, CtaPaths, find_paths
 
 H200 = load_device("h200")
@@ -241,7 +241,7 @@ def test_a_full_sm_finishes_no_cta_before_its_stores_have_left() -> None:
     """Row kernels of unaligned rows, whose stores wait in hundreds, would be 40 % too fast."""
     paths = paths_of(*[("STG.E.U16", "[R2.64],R4")] * 40, trips=1)
     machine = Machine(paths=paths, code=table_of(paths), latencies=latencies_of(H200, H200.sms))
-    alone = lone_costs(machine)
+    alone = single_cta_costs(machine)
     full = measure_full_sm(machine, alone, 4, 0.0).cycles
     assert full[OUTSIDE] == pytest.approx(4 * 40 * 4 * 1.22 * machine.latencies.store_per_line, rel=0.1)
     assert full[OUTSIDE] > 1.4 * alone[OUTSIDE].cycles

@@ -20,7 +20,7 @@ from tilesight.simulator.sm.instructions import lower_code
 from tilesight.simulator.sm.latency_slack import latency_slacks
 from tilesight.simulator.sm.machine import Machine, latencies_of
 from tilesight.simulator.sm.match_steps import Attribution, Part
-from tilesight.simulator.sm.single_cta import lone_costs
+from tilesight.simulator.sm.single_cta import single_cta_costs
 from tilesight.simulator.trace.paths import OUTSIDE, CtaPaths, find_paths
 
 H200 = load_device("h200")
@@ -67,7 +67,7 @@ def waits_of(code: Sequence[Instruction], tiles: int = 4, times: int = 1) -> int
     launch, name = rows(tiles)
     machine = machine_of(code)
     attributions = {Part(OUTSIDE): Attribution(steps=(name,), times=1.0, remainder=0.0)}
-    cycles = {OUTSIDE: lone_costs(machine)[OUTSIDE].cycles}
+    cycles = {OUTSIDE: single_cta_costs(machine)[OUTSIDE].cycles}
     return latency_slacks(launch, machine, attributions, {name: times}, cycles)[name].waits
 
 
@@ -103,7 +103,7 @@ def test_code_around_a_loop_waits_as_often_as_its_loads_need_each_other() -> Non
     machine = machine_on(find_paths(find_flow(code), [[0, *[1, *[2] * 4, 3] * 3, 4]] * 4))
     owners = {Part(OUTSIDE): "prologue", Part(0): "outer", Part(1): "inner", Part(0, after=True): "outer"}
     attributions = {part: Attribution(steps=(name,), times=1.0, remainder=0.0) for part, name in owners.items()}
-    cycles = {region: cost.cycles for region, cost in lone_costs(machine).items()}
+    cycles = {region: cost.cycles for region, cost in single_cta_costs(machine).items()}
     slacks = latency_slacks(launch, machine, attributions, {"prologue": 1, "outer": 3, "inner": 12}, cycles)
     assert (slacks["outer"].waits, slacks["inner"].waits) == (2, 1)
 
@@ -111,7 +111,7 @@ def test_code_around_a_loop_waits_as_often_as_its_loads_need_each_other() -> Non
 def held_up(late: float, resident: int = 2) -> tuple[float, float]:
     """Cycles by which a CTA that loads and computes holds up a full SM, and how long it takes alone."""
     machine = machine_of([load(), *work(400), waiting(work(1)[0]), *work(1000)])
-    alone = lone_costs(machine)
+    alone = single_cta_costs(machine)
     full = measure_full_sm(machine, alone, resident, late)
     return full.cycles[OUTSIDE], alone[OUTSIDE].cycles
 
@@ -137,7 +137,7 @@ def test_a_loop_takes_a_full_sm_what_its_alu_needs_where_the_oldest_starve_the_y
     loop = made_instruction(101 * 16, "BRA", target=0, predicate="P0")
     flow = find_flow([*placed, loop, made_instruction(102 * 16, "EXIT")])
     machine = machine_on(find_paths(flow, [[*[0] * 6, 1]] * 4))
-    cycles = measure_full_sm(machine, lone_costs(machine), resident, 0.0).cycles[0]
+    cycles = measure_full_sm(machine, single_cta_costs(machine), resident, 0.0).cycles[0]
     assert cycles >= 0.95 * 200
     assert resident == 2 or cycles < 1.1 * 200
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as s
 from tilesight.simulator.trace.program.pitches import Piece, rows_of
 from tilesight.simulator.trace.program.tiles import Variables, tiles_of
+from tilesight.simulator.trace.touch.access_patterns import AccessPattern
 from tilesight.simulator.trace.touch.footprints import Rectangle
-from tilesight.simulator.trace.touch.uses import Use
 
 SIZE = 1 << 16
 WIDTHS = (32, 64, 256, 512, 768, 1024, 2048, 3072)
@@ -43,7 +43,7 @@ def test_tiles_hold_the_bytes_of_their_rectangles(of_storage: list[Piece]) -> No
         members, variables = np.arange(len(piece.base)), Variables(len(piece.base))
         rectangle = piece.rectangle
         runs = tuple((row * rectangle.pitch, rectangle.width) for row in range(rectangle.rows))
-        use = Use(
+        use = AccessPattern(
             part=(0, 0), phase=0, storage=0, kind="load", path="plain", runs=runs, base=piece.base,
             strides=piece.strides,
         )  # fmt: skip

@@ -2,9 +2,9 @@
 
 import numpy as np
 from rooms.trace.test_stand_ins import ADDRESS, COLUMN, GRID, LOAD, MASK, subject_of
+from tilesight.simulator.trace.cta.address_slice import Tracer, find_slice
 from tilesight.simulator.trace.cta.cta_run import CtaRun, follow_cta, follow_ctas
-from tilesight.simulator.trace.cta.doubts import Doubts
-from tilesight.simulator.trace.cta.sites import Tracer, find_slice
+from tilesight.simulator.trace.cta.unknown_values import UnknownValues
 
 CODE = (
     *COLUMN,
@@ -33,7 +33,7 @@ def as_lists(run: CtaRun) -> object:
 def test_ctas_are_followed_together_as_they_are_alone() -> None:
     """Loops of other lengths, masks and addresses, in warps that end early."""
     subject = subject_of(*CODE)
-    tracer = Tracer(subject, find_slice(subject), Doubts(subject))
+    tracer = Tracer(subject, find_slice(subject), UnknownValues(subject))
     ctas = [0, 5, GRID[0] - 1, 3 * GRID[0] + 7]
     together = follow_ctas(tracer, ctas)
     assert [as_lists(run) for run in together] == [as_lists(follow_cta(tracer, cta)) for cta in ctas]

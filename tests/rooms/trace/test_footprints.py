@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tilesight.simulator.trace.program.pitches import Piece, rows_of
+from tilesight.simulator.trace.touch.address_list import MOST_RECTANGLES, AddressList, listings_of
 from tilesight.simulator.trace.touch.footprints import (
     Rectangle,
     Runs,
@@ -15,7 +16,6 @@ from tilesight.simulator.trace.touch.footprints import (
     total_bytes,
 )
 from tilesight.simulator.trace.touch.in_l1 import Passing, missed
-from tilesight.simulator.trace.touch.listing import MOST_RECTANGLES, Listing, listings_of
 
 
 def touched(*addresses: int, size: int = 4) -> Touched:
@@ -80,7 +80,7 @@ def test_l1_serves_nothing_that_another_cta_would_not_find() -> None:
     assert [len(sectors) for sectors in missed(order, room_bytes=8192)] == [1, 8, 0]
 
 
-def lists_of(listing: Listing) -> list[list[int]]:
+def lists_of(listing: AddressList) -> list[list[int]]:
     """Where the pieces of each list begin, CTA by CTA and iteration by iteration."""
     return [
         sorted(listing.starts[first : first + count].tolist())

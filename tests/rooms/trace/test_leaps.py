@@ -7,20 +7,20 @@ from hypothesis import strategies as st
 from rooms.trace.test_cta_run import as_lists
 from rooms.trace.test_stand_ins import ADDRESS, COLUMN, GRID, subject_of
 from tilesight.simulator.emulator.leap import leaper
-from tilesight.simulator.emulator.leap.courses import courses_of
+from tilesight.simulator.emulator.leap.induction_variables import courses_of
 from tilesight.simulator.emulator.thread_values import word
+from tilesight.simulator.trace.cta.address_slice import Tracer, find_slice
 from tilesight.simulator.trace.cta.bases import find_bases
 from tilesight.simulator.trace.cta.block_counts import count_blocks
 from tilesight.simulator.trace.cta.cta_run import follow_cta, follow_ctas
-from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.group import CtaGroup
-from tilesight.simulator.trace.cta.sites import Tracer, find_slice
-from tilesight.simulator.trace.cta.subject import Subject
+from tilesight.simulator.trace.cta.traced_kernel import TracedKernel
+from tilesight.simulator.trace.cta.unknown_values import UnknownValues
 
 CTAS = [0, 3, 9]
 
 
-def tiles(trips: int, stages: int, depth: int) -> Subject:
+def tiles(trips: int, stages: int, depth: int) -> TracedKernel:
     """A loop over `depth` pieces of one tile after another: a ring of stages, and a store where a tile ends.
 
     Args:
@@ -51,9 +51,9 @@ def tiles(trips: int, stages: int, depth: int) -> Subject:
     )
 
 
-def tracer_of(subject: Subject) -> Tracer:
+def tracer_of(subject: TracedKernel) -> Tracer:
     """Follows a launch."""
-    return Tracer(subject, find_slice(subject), Doubts(subject))
+    return Tracer(subject, find_slice(subject), UnknownValues(subject))
 
 
 @settings(max_examples=6, deadline=None)
@@ -74,7 +74,7 @@ def test_what_is_leaped_over_is_as_if_it_were_followed(trips: int, stages: int, 
             outcomes.append(
                 (
                     [as_lists(run) for run in runs],
-                    count_blocks(subject, Doubts(subject)).tolist(),
+                    count_blocks(subject, UnknownValues(subject)).tolist(),
                     {
                         place: [
                             {at: values.tolist() for at, values in table.items()} for table in (of.addresses, of.active)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.trace.program.left_out import notes_on_lost_pieces
+from tilesight.simulator.trace.touch.address_list import AddressList
 from tilesight.simulator.trace.touch.footprints import Rectangle
-from tilesight.simulator.trace.touch.listing import Listing
 
 X = Storage(number=0, size_bytes=4096, name="X")
 
@@ -16,7 +16,7 @@ X = Storage(number=0, size_bytes=4096, name="X")
 def notes(*starts: int, piece: Rectangle) -> list[str]:
     """What is said of pieces that begin so far from the start of X [B]."""
     none = np.zeros((0, 2), dtype=np.int64)
-    listing = Listing(starts=np.array(starts) + X.address, piece=piece, spans=none, at=none[:, 0], until=none[:, 0])
+    listing = AddressList(starts=np.array(starts) + X.address, piece=piece, spans=none, at=none[:, 0], until=none[:, 0])
     kind = SimpleNamespace(uses=[SimpleNamespace(storage=0, listings=(listing,))])
     subject: Any = SimpleNamespace(kernel=SimpleNamespace(name="f"), memory=SimpleNamespace(storages={X.number: X}))
     return notes_on_lost_pieces(subject, [SimpleNamespace(masked=[kind])])  # type: ignore[list-item]

@@ -11,10 +11,10 @@ from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.refusal import Refused
 from tilesight.simulator.sass.local_memory import spilled_bytes
 from tilesight.simulator.trace.cta.block_counts import count_blocks
-from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.knowable import find_unknown
 from tilesight.simulator.trace.cta.rare_sides import RareSides
-from tilesight.simulator.trace.cta.subject import Subject
+from tilesight.simulator.trace.cta.traced_kernel import TracedKernel
+from tilesight.simulator.trace.cta.unknown_values import UnknownValues
 from tilesight.simulator.trace.program.left_out import notes_on_outside_calls, notes_on_rare_sides
 
 LOADED = (*COLUMN, MASK, *ADDRESS, "LDG.E R8, [R6.64]", "FSETP.GT.AND P1, PT, R8, 1e30, PT")
@@ -28,9 +28,9 @@ def guarded(*side: str, after: tuple[str, ...] = STORED) -> tuple[str, ...]:
     return (*LOADED, f"@!P1 BRA {AT + 16 * (1 + len(side)):#x}", *side, *after)
 
 
-def counted(subject: Subject) -> tuple[np.ndarray, Doubts]:
+def counted(subject: TracedKernel) -> tuple[np.ndarray, UnknownValues]:
     """Executions of each block of each CTA, and what was settled."""
-    doubts = Doubts(subject)
+    doubts = UnknownValues(subject)
     return count_blocks(subject, doubts), doubts
 
 

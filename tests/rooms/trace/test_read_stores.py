@@ -8,11 +8,11 @@ from support.listings import listing, words
 from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.refusal import Refused
-from tilesight.simulator.trace.cta.sites import Slice
-from tilesight.simulator.trace.cta.subject import CompiledKernel, Subject
+from tilesight.simulator.trace.cta.address_slice import AddressSlice
+from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel, TracedKernel
 from tilesight.simulator.trace.program import launch
 from tilesight.simulator.trace.program.launch import Traced, trace
-from tilesight.simulator.trace.touch.listing import Listing
+from tilesight.simulator.trace.touch.address_list import AddressList
 
 GRID, WARPS, TRIPS = (96, 1, 1), 2, 40
 ROWS = np.random.default_rng(0).permutation(prod(GRID) * 64).astype(np.int32)
@@ -66,7 +66,7 @@ def called(code: tuple[str, ...]) -> CompiledKernel:
     )
 
 
-def starts(lists: Listing) -> tuple[object, ...]:
+def starts(lists: AddressList) -> tuple[object, ...]:
     """What a listing holds of each CTA; several may share their lists."""
     of_ctas = (lists.spans[at:until].tolist() for at, until in zip(lists.at, lists.until, strict=True))
     return lists.piece, [[lists.starts[at : at + count].tolist() for at, count in spans] for spans in of_ctas]
@@ -113,7 +113,7 @@ def test_stores_that_one_cta_reads_are_those_that_are_followed(monkeypatch: pyte
     kept: list[frozenset[int] | None] = []
     find = launch.find_sources
 
-    def watched(subject: Subject, code_slice: Slice) -> frozenset[int] | None:
+    def watched(subject: TracedKernel, code_slice: AddressSlice) -> frozenset[int] | None:
         kept.append(find(subject, code_slice))
         return kept[-1]
 

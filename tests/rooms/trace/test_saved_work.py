@@ -13,15 +13,15 @@ from tilesight.simulator.emulator.semantics import compile_instruction
 from tilesight.simulator.emulator.thread_values import TRUE, word
 from tilesight.simulator.emulator.threads import Threads
 from tilesight.simulator.trace.cta import group as groups
+from tilesight.simulator.trace.cta.address_slice import Tracer, find_slice
 from tilesight.simulator.trace.cta.bases import find_bases
 from tilesight.simulator.trace.cta.block_counts import count_blocks
 from tilesight.simulator.trace.cta.cta_run import follow_cta
-from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.group import CtaGroup
-from tilesight.simulator.trace.cta.sites import Tracer, find_slice
+from tilesight.simulator.trace.cta.unknown_values import UnknownValues
 from tilesight.simulator.trace.program import whole_grid
 from tilesight.simulator.trace.program.launch import trace
-from tilesight.simulator.trace.touch import mask_kinds
+from tilesight.simulator.trace.touch import mask_classes
 from tilesight.simulator.trace.touch.scattered import sectors
 
 LOOP = ("MOV R9, RZ", "IADD3 R9, R9, 0x1, RZ", "ISETP.NE.AND P1, PT, R9, 0xc8, PT", "@P1 BRA 0x10")
@@ -31,7 +31,7 @@ CTAS = np.arange(GRID[0] * GRID[1])
 def tracer_of(*code: str) -> Tracer:
     """Follows a launch of 512 CTAs."""
     subject = subject_of(*code)
-    return Tracer(subject, find_slice(subject), Doubts(subject))
+    return Tracer(subject, find_slice(subject), UnknownValues(subject))
 
 
 def test_a_loop_that_all_ctas_run_alike_is_leaped_over_as_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +39,7 @@ def test_a_loop_that_all_ctas_run_alike_is_leaped_over_as_by_one(monkeypatch: py
     stacks = []
     made = guess.Stack
     monkeypatch.setattr(guess, "Stack", lambda *args: (stacks.append(args), made(*args))[1])
-    counts = count_blocks((subject := subject_of(*LOOP)), Doubts(subject))
+    counts = count_blocks((subject := subject_of(*LOOP)), UnknownValues(subject))
     assert {ctas for _, ctas in stacks} == {1}
     assert counts.shape == (len(CTAS), len(subject.flow.blocks)) and (counts[:, 1] == 200).all()
 
@@ -47,9 +47,9 @@ def test_a_loop_that_all_ctas_run_alike_is_leaped_over_as_by_one(monkeypatch: py
 def test_registers_of_a_walk_go_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of all threads of all CTAs would wait for the collector, walk after walk: twice the memory."""
     walks = []
-    made = groups.Walk
+    made = groups.PathReplay
     monkeypatch.setattr(
-        groups, "Walk", lambda *args, **named: (walk := made(*args, **named), walks.append(weakref.ref(walk)))[0]
+        groups, "PathReplay", lambda *args, **named: (walk := made(*args, **named), walks.append(weakref.ref(walk)))[0]
     )
     tracer = tracer_of(*COLUMN, MASK, *ADDRESS, LOAD)
     group = CtaGroup(follow_cta(tracer, 0), CTAS, {})
@@ -87,8 +87,8 @@ def test_few_ctas_are_followed_once_for_all_tensors(monkeypatch: pytest.MonkeyPa
     wanted = frozenset(tracer.code_slice.touching)
     columns = []
     for limit in (0, len(CTAS) + 1):
-        monkeypatch.setattr(mask_kinds, "TOGETHER", limit)
-        by_place = mask_kinds.signatures_of(tracer, group, wanted)
+        monkeypatch.setattr(mask_classes, "TOGETHER", limit)
+        by_place = mask_classes.signatures_of(tracer, group, wanted)
         columns.append({place: column.tolist() for place, column in by_place.items()})
     assert columns[0] == columns[1] and len(columns[0]) == 2
 

@@ -8,11 +8,11 @@ from rooms.trace.test_stand_ins import ADDRESS, COLUMN, CONSTANTS, LOAD, MASK, X
 from support.listings import words
 from tilesight.simulator.emulator.global_memory import Memory
 from tilesight.simulator.emulator.storage import Storage
+from tilesight.simulator.trace.cta.address_slice import Tracer, find_slice
 from tilesight.simulator.trace.cta.cta_run import CtaAccess, follow_ctas
-from tilesight.simulator.trace.cta.doubts import Doubts
-from tilesight.simulator.trace.cta.sites import Tracer, find_slice
-from tilesight.simulator.trace.cta.subject import Subject
 from tilesight.simulator.trace.cta.tables import find_table
+from tilesight.simulator.trace.cta.traced_kernel import TracedKernel
+from tilesight.simulator.trace.cta.unknown_values import UnknownValues
 
 TABLE = Storage(number=1, size_bytes=1024, name="table")
 LARGE = replace(TABLE, size_bytes=64 * 4 * 32)
@@ -21,7 +21,7 @@ LOOK_UP = ("IMAD.WIDE R10, R8, 0x4, c[0x0][0x220]", "LDG.E R9, [R10.64]")
 EITHER = ("MOV R10, c[0x0][0x210]", "MOV R11, c[0x0][0x214]", "@P0 IMAD.WIDE R10, R8, 0x4, c[0x0][0x220]")
 
 
-def launch_of(*code: str) -> Subject:
+def launch_of(*code: str) -> TracedKernel:
     """A launch of these instructions, with a table beside `X`."""
     return replace(subject_of(*code), constants=CONSTANTS | POINTER, memory=Memory([X, TABLE]))
 
@@ -29,7 +29,7 @@ def launch_of(*code: str) -> Subject:
 def looked_up(kept_bytes: float, table: Storage = TABLE) -> tuple[list[CtaAccess], list[str]]:
     """Accesses to the table by two CTAs, and the notes. Args: kept_bytes: of L1 for each CTA."""
     subject = replace(launch_of(*COLUMN, MASK, *ADDRESS, LOAD, *LOOK_UP), memory=Memory([X, table]))
-    doubts = Doubts(subject, kept_bytes)
+    doubts = UnknownValues(subject, kept_bytes)
     runs = follow_ctas(Tracer(subject, find_slice(subject), doubts), [0, 3])
     place = len(subject.flow.instructions) - 2
     return [access for run in runs for access in run.accesses if access.place == place], list(doubts.notes)

@@ -15,7 +15,7 @@ from distributed import KilledWorker
 from support import killed_sweeps
 from support.killed_sweeps import CALLS, TARGET, made_answer
 from support.made_rows import prediction_of, row_of
-from tilesight.kernels.compile.call import KernelCall
+from tilesight.kernels.compile.call import KernelLaunch
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.store.store import Store
 
@@ -122,12 +122,12 @@ def test_an_error_in_one_configuration_of_a_job_leaves_its_neighbours(monkeypatc
     """Whether it is raised for all that are compiled together, or for itself."""
     monkeypatch.undo()
 
-    def compiled(calls: Sequence[KernelCall], device: Device, **how: Any) -> list[Any]:
+    def compiled(calls: Sequence[KernelLaunch], device: Device, **how: Any) -> list[Any]:
         if any(call.grid[0] == 3 for call in calls):
             raise IndexError("no\nregister")
         return list(calls)
 
-    def predicted(launches: Sequence[KernelCall], *names: Any, **how: Any) -> Any:
+    def predicted(launches: Sequence[KernelLaunch], *names: Any, **how: Any) -> Any:
         if launches[0].grid[0] == 6:
             raise ValueError
         return SimpleNamespace(prediction=prediction_of(row_of(launches[0].grid[0] * 1e-6)))

@@ -9,7 +9,7 @@ from tilesight.simulator.device.device import load_device
 from tilesight.simulator.screening.static_time import StaticWork
 
 from tilesight.cli.main import main
-from tilesight.tuning.screening import ALL, USUAL, Portion, Screening
+from tilesight.tuning.screening import ALL, USUAL, KeepFraction, Screening
 
 DEVICE = load_device("h100-sxm")
 
@@ -28,7 +28,7 @@ def calls_of(*numbers: int) -> list[Any]:
     return [SimpleNamespace(number=number) for number in numbers]
 
 
-def kept(portion: Portion, *launches: Sequence[Any]) -> list[list[int]]:
+def kept(portion: KeepFraction, *launches: Sequence[Any]) -> list[list[int]]:
     """Numbers of those that are predicted, of each launch."""
     screening = Screening(screen=lambda calls: list(map(work_of, calls)), device=DEVICE, portion=portion)
     return [[call.number for call in calls] for calls in screening.kept(launches)]
@@ -42,12 +42,12 @@ def test_a_third_is_predicted_and_sixteen_at_least(count: int, predicted: int) -
 
 def test_the_best_of_each_launch_are_kept_the_best_first() -> None:
     """Each launch has a rank of its own."""
-    assert kept(Portion(share=0.5), calls_of(3, 0, 2, 1), calls_of(9, 8, 7)) == [[0, 1], [7, 8]]
+    assert kept(KeepFraction(share=0.5), calls_of(3, 0, 2, 1), calls_of(9, 8, 7)) == [[0, 1], [7, 8]]
 
 
 def test_what_cannot_be_followed_is_predicted() -> None:
     """Only a prediction says why it is refused."""
-    assert kept(Portion(share=0.5), calls_of(3, -1, 0, 2)) == [[-1, 0]]
+    assert kept(KeepFraction(share=0.5), calls_of(3, -1, 0, 2)) == [[-1, 0]]
 
 
 def test_few_configurations_are_not_compiled_for_a_rank() -> None:

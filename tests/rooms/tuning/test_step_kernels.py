@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tilesight.kernels.compile.call import KernelCall
+from tilesight.kernels.compile.call import KernelLaunch
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.operations.cost_model import empty_kernel_s
@@ -21,9 +21,9 @@ TIMES_S = {"cold": {4: 3e-6, 8: 2e-6}, "warm": {4: 1e-6, 8: 1.5e-6}}
 """Warps -> time: eight are faster on a flushed L2, four where the step has left the data."""
 
 
-def launch(num_warps: int, ctas: int = 1) -> KernelCall:
+def launch(num_warps: int, ctas: int = 1) -> KernelLaunch:
     """A configuration of a kernel over one storage."""
-    return KernelCall(
+    return KernelLaunch(
         name="scale",
         file="",
         line=1,
@@ -37,7 +37,7 @@ def launch(num_warps: int, ctas: int = 1) -> KernelCall:
     )
 
 
-def predicted(calls: Sequence[KernelCall], *_: Any) -> list[KernelRow]:
+def predicted(calls: Sequence[KernelLaunch], *_: Any) -> list[KernelRow]:
     """Rows by the times above."""
     rows = []
     for call in calls:
@@ -84,7 +84,7 @@ def test_configurations_of_more_than_twice_the_least_static_time_are_not_predict
     """Those that nobody has a static time of are."""
     grids: list[list[int]] = []
 
-    def noting(calls: Sequence[KernelCall], *rest: Any) -> list[KernelRow]:
+    def noting(calls: Sequence[KernelLaunch], *rest: Any) -> list[KernelRow]:
         grids.append([call.grid[0] for call in calls])
         return predicted(calls, *rest)
 

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tilesight.simulator.jobs.processes import Died
+from tilesight.simulator.jobs.processes import WorkerDied
 from tilesight.validate.measure import session
 
 
 class MadeUpProcess:
     """Gives the answers that it was told, or dies; counts how often it was ended."""
 
-    def __init__(self, *answers: dict[str, Any] | Died) -> None:
+    def __init__(self, *answers: dict[str, Any] | WorkerDied) -> None:
         self.answers, self.stopped = list(answers), 0
 
     def ask(self, job: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """The next answer."""
         answer = self.answers.pop(0)
-        if isinstance(answer, Died):
+        if isinstance(answer, WorkerDied):
             raise answer
         return answer
 
@@ -42,22 +42,22 @@ def test_only_a_process_that_may_be_broken_is_ended(
 ) -> None:
     """A new one takes seconds to start; a broken context would spoil every later answer."""
     process = MadeUpProcess(answer)
-    monkeypatch.setattr(session, "Answerer", lambda *arguments: process)
+    monkeypatch.setattr(session, "WorkerProcess", lambda *arguments: process)
     assert session.GpuSession("0").answer({"do": "time"}) == answer
     assert process.stopped == stopped
 
 
 def test_a_gpu_that_does_not_answer_starts_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason is the process's."""
-    monkeypatch.setattr(session, "Answerer", lambda *_: MadeUpProcess({"lost": "RuntimeError: no CUDA driver"}))
-    with pytest.raises(Died, match="RuntimeError: no CUDA driver"):
+    monkeypatch.setattr(session, "WorkerProcess", lambda *_: MadeUpProcess({"lost": "RuntimeError: no CUDA driver"}))
+    with pytest.raises(WorkerDied, match="RuntimeError: no CUDA driver"):
         session.GpuSession("0").machine()
 
 
 def test_a_process_that_dies_costs_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last words are the reason, and the next job is answered."""
-    process = MadeUpProcess(Died("the process on the GPU died (signal 11, SIGSEGV)"), {"free_bytes": 1})
-    monkeypatch.setattr(session, "Answerer", lambda *arguments: process)
+    process = MadeUpProcess(WorkerDied("the process on the GPU died (signal 11, SIGSEGV)"), {"free_bytes": 1})
+    monkeypatch.setattr(session, "WorkerProcess", lambda *arguments: process)
     asked = session.GpuSession("0")
     assert asked.answer({"do": "fits"}) == {"lost": "the process on the GPU died (signal 11, SIGSEGV)"}
     assert asked.answer({"do": "memory"}) == {"free_bytes": 1}

@@ -13,7 +13,7 @@ import pytest
 from support.made_up_measurements import H200, PROBLEM, a_point, some_points
 from support.waiting import HANG_S, ended, patient_timer
 from tilesight.simulator.jobs import processes
-from tilesight.simulator.jobs.processes import Died
+from tilesight.simulator.jobs.processes import WorkerDied
 from tilesight.simulator.launch.program import Resources
 from tilesight.simulator.refusal import Refusal
 from tilesight.validate.compare.campaign import measure_points, plan
@@ -121,7 +121,7 @@ def test_rows_hold_what_the_compiler_promised(session: Make) -> None:
 def test_a_worker_that_cannot_start_is_no_row(session: Make) -> None:
     """Whoever asks for the machine learns why."""
     broken = PointSession("0", H200, DEVICE, NO_COUNTERS, module="no_such_module", timeout_s=HANG_S)
-    with pytest.raises(Died, match=r"the worker died \(status 1\): .*No module named no_such_module"):
+    with pytest.raises(WorkerDied, match=r"the worker died \(status 1\): .*No module named no_such_module"):
         broken.ask({"do": "machine"})
 
 

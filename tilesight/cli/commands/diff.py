@@ -164,13 +164,13 @@ def _difference(sides: SidesOptions, asked: DiffOptions, before: "Question", aft
     from ...diffing.saved import Unusable
 
     old, pythons = sides.old, (asked.old_python, asked.new_python)
-    with stages() as tell, users_code():
-        before, after = (replace(question, tell=stage_text(tell)) for question in (before, after))
+    with stages() as on_progress, users_code():
+        before, after = (replace(question, on_progress=stage_text(on_progress)) for question in (before, after))
         with bad_input():
             elsewhere = asked.triton or any(pythons)
             new = old if sides.new is None and elsewhere else new_of(old, sides.new, before, after)
         try:
-            tell("environments")
+            on_progress("environments")
             gpus = before.device, after.device
             places = (
                 installations_with(asked.triton, (old, new), gpus, say)
@@ -180,7 +180,7 @@ def _difference(sides: SidesOptions, asked: DiffOptions, before: "Question", aft
             before, after = (
                 replace(question, installation=place) for question, place in zip((before, after), places, strict=True)
             )
-            return difference_of(old, new, before, after, tell, announce_compiler, asked.repredict)
+            return difference_of(old, new, before, after, on_progress, announce_compiler, asked.repredict)
         except (NoRevision, Unusable, NoEnvironment) as error:
             raise BadInput(str(error)) from None
         except RuntimeError as error:

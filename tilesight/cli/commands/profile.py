@@ -260,8 +260,8 @@ def _profile(
     """
     from ... import profiling
 
-    with stages() as tell, users_code():
-        tell(f"{target}: step")
+    with stages() as on_progress, users_code():
+        on_progress(f"{target}: step")
         recorded = profiling.recorded(step, device, name, asked, how)
     if recorded.calls:
         announce_compiler()

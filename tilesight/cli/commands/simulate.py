@@ -87,12 +87,12 @@ def _predicted(
     how: dict[str, Any] = {"l2": machine.l2, "overhead": machine.overhead, "resolution": asked.resolution}
     how |= {"steady_state": not asked.full}
     timeline = None
-    with answers(announce_compiler), limited_answer(limit.time_limit) as tell:
+    with answers(announce_compiler), limited_answer(limit.time_limit) as on_progress:
         if asked.trace:
             announce_compiler()
-            prediction, timeline = door.predict_with_timeline(runs, device, **how, tell=tell)
+            prediction, timeline = door.predict_with_timeline(runs, device, **how, on_progress=on_progress)
         else:
-            prediction = door.predict(runs, device, **how, tell=tell)
+            prediction = door.predict(runs, device, **how, on_progress=on_progress)
     if timeline and prediction.is_extrapolated:
         say(
             f"the trace steps through every CTA and ends at {units.duration(timeline.end_s)}; the figures printed"

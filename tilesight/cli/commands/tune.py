@@ -37,12 +37,12 @@ from ..tuning.layers import LayerOptions
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from ...kernels.compile.call import KernelCall
+    from ...kernels.compile.call import KernelLaunch
     from ...kernels.configurations.space import Space
     from ...simulator.prediction.kernel_row import KernelRow
     from ...simulator.screening.static_time import StaticWork
     from ...simulator.store.store import Store
-    from ...tuning.screening import Portion
+    from ...tuning.screening import KeepFraction
     from ...tuning.tuning import Tuning
 
 FILED = ("triton-cache", *ENGINES)
@@ -93,9 +93,9 @@ class TuneOptions(DeviceOptions):
             name = "--shapes" if self.shapes else "--html"
             raise BadInput(f"{name}: not with --format {self.format}; --layer has the sizes")
 
-    def portion(self) -> "Portion | None":
+    def portion(self) -> "KeepFraction | None":
         """Which configurations are predicted; None: as usual. Raises: BadInput: no such portion."""
-        from ...tuning.screening import ALL, Portion
+        from ...tuning.screening import ALL, KeepFraction
 
         if (text := self.screen) is None:
             return None
@@ -104,9 +104,9 @@ class TuneOptions(DeviceOptions):
             if text == "off":
                 return ALL
             if text.endswith("%") and 0 < float(number) <= 100:
-                return Portion(share=float(number) / 100)
+                return KeepFraction(share=float(number) / 100)
             if int(text) > 0:
-                return Portion(share=0.0, least=int(text))
+                return KeepFraction(share=0.0, least=int(text))
         except ValueError:
             pass
         raise BadInput(f"--screen {text!r}: must be a share above 0%, such as 10%, a number of 1 or more, or off")
@@ -181,7 +181,7 @@ def _tune_layer(
     asked: TuneOptions,
     layer: LayerOptions,
     work: WorkOptions,
-    portion: "Portion | None",
+    portion: "KeepFraction | None",
     how: Mapping[str, Any],
 ) -> None:
     """Tune the kernels of a layer, and write the engine's file."""
@@ -201,7 +201,7 @@ def _tune_layer(
 
 
 def _tuned(
-    asked: TuneOptions, work: WorkOptions, portion: "Portion | None", how: Mapping[str, Any]
+    asked: TuneOptions, work: WorkOptions, portion: "KeepFraction | None", how: Mapping[str, Any]
 ) -> "tuple[Tuning, bool]":
     """The launches of the function, tuned, and whether it came to its end."""
     from ...kernels.capture.file import Asked, capture_calls
@@ -220,8 +220,8 @@ def _tuned(
         timeout_s=work.code_s,
     )
     with _one_line():
-        with stages() as tell:
-            tell(f"{target}: function")
+        with stages() as on_progress:
+            on_progress(f"{target}: function")
             recorded = capture_calls(target, question)
         ended = [function.ended for function in recorded if function.ended]
         for error in ended:
@@ -229,11 +229,11 @@ def _tuned(
         announce = cache(announce_compiler)
         with work.executor() as executor:
 
-            def screened(calls: "Sequence[KernelCall]") -> "list[StaticWork | None]":
+            def screened(calls: "Sequence[KernelLaunch]") -> "list[StaticWork | None]":
                 with progress("configurations compiled, to be screened") as tick:
                     return screen_all(calls, **how, executor=executor, progress=tick)
 
-            def predicted(calls: "Sequence[KernelCall]") -> "list[KernelRow]":
+            def predicted(calls: "Sequence[KernelLaunch]") -> "list[KernelRow]":
                 with progress("configurations") as tick:
 
                     def under_way(done: int, total: int) -> None:

@@ -165,7 +165,7 @@ def measured(
 ) -> tuple["Header", list["Row"]]:
     """Measure points on this machine's GPUs. Raises: BadInput: it cannot be done here."""
     need_gpu()
-    from ...simulator.jobs.processes import Died
+    from ...simulator.jobs.processes import WorkerDied
     from ...validate.compare.campaign import measure_points
     from ...validate.measure.gpus import chosen_gpus, open_sessions, visible_gpus
     from ...validate.measure.results_file import Header, appending
@@ -174,7 +174,7 @@ def measured(
         chosen = chosen_gpus(how.gpus, visible_gpus())
     try:
         sessions, machine = open_sessions(chosen, device.device, device.job, not how.no_counters)
-    except Died as death:
+    except WorkerDied as death:
         raise BadInput(f"{death}; {DOCTOR}") from None
     header = Header(machine=machine, device=device.name)
     with ExitStack() as stack:
@@ -245,7 +245,7 @@ def tell_all(
 
         return validate_html(validation, made(context))
 
-    bench.tell(
+    bench.on_progress(
         asked,
         document,
         text,

@@ -12,12 +12,12 @@ import numpy as np
 
 from ...simulator.device.device import Device
 from ...simulator.screening.static_time import StaticWork, rank_of, static_times_s
-from ..screening import Portion
+from ..screening import KeepFraction
 from .engine import FIELDS, GROUP, Configuration, Engine
 from .layer import Layer, Product
 from .routing import Routing
 
-PORTION = Portion(share=0.15, least=24)
+PORTION = KeepFraction(share=0.15, least=24)
 SPILLING = 192
 """Registers of sums from which on a thread has too few left [per thread]."""
 SPILLED = 3.0
@@ -46,7 +46,7 @@ def screened(
     batch: int,
     routing: Routing,
     device: Device,
-    portion: Portion = PORTION,
+    portion: KeepFraction = PORTION,
 ) -> list[Configuration]:
     """Those that are worth a prediction, in the order of the rank."""
     counts = np.bincount(routing.experts(layer, batch).ravel(), minlength=layer.experts) if layer.experts else [batch]

@@ -14,7 +14,7 @@ from ...predicting import refused_row
 from ...simulator.prediction.kernel_row import KernelRow
 from ...simulator.traffic import Traffic
 from ..answers import Predict
-from ..screening import Portion
+from ..screening import KeepFraction
 from ..tuning import Configured, TunedLaunch, Tuning, ranked
 from ..workers import TargetDevice
 from .engine import BATCHES, GROUP, Configuration, Engine
@@ -50,7 +50,7 @@ class LayerQuestion:
     batches: tuple[int, ...] = BATCHES
     routing: Routing = field(default_factory=Routing)
     old: Mapping[int, Configuration] = field(default_factory=dict)
-    portion: Portion = PORTION
+    portion: KeepFraction = PORTION
     settings: tuple[str, ...] = ()
     time_limit_s: float
 
@@ -126,16 +126,16 @@ def _answered(
     question: LayerQuestion, target: TargetDevice, asked: Sequence[Asked], predict: Predict
 ) -> dict[int, list[Configured]]:
     """Predictions of the layer under each configuration, by batch size."""
-    from ...kernels.compile.call import KernelCall
+    from ...kernels.compile.call import KernelLaunch
 
     configured: dict[int, list[Configured]] = {batch: [] for batch in question.batches}
     if not asked:
         return configured
     recorded = _recorded(question, target, asked)
-    calls = [call for function in recorded for call in function.calls if isinstance(call, KernelCall)]
+    calls = [call for function in recorded for call in function.calls if isinstance(call, KernelLaunch)]
     rows = iter(predict(calls))
     for (batch, item), function in zip(asked, recorded, strict=True):
-        layer_rows = [next(rows) if isinstance(call, KernelCall) else refused_row(call) for call in function.calls]
+        layer_rows = [next(rows) if isinstance(call, KernelLaunch) else refused_row(call) for call in function.calls]
         configured[batch].append(Configured(values=item, row=_together(layer_rows, function.ended), authors=False))
     return configured
 

@@ -21,7 +21,7 @@ from cells import CELLS, Cell, sliced
 from families import FAMILIES
 from loops import fits_l2
 from tilesight.kernels.capture.lowering import lower_or_refuse
-from tilesight.kernels.compile.call import KernelCall
+from tilesight.kernels.compile.call import KernelLaunch
 from tilesight.kernels.compile.calls import compile_calls
 from tilesight.simulator.device.device import load_device
 
@@ -112,7 +112,7 @@ def main() -> None:
             continue
         pairs = recorded(cell, todo, options.device, options.file)
         calls = [lower_or_refuse(launch, target) for _, launch in pairs]
-        compile_calls([call for call in calls if isinstance(call, KernelCall)], gpu)
+        compile_calls([call for call in calls if isinstance(call, KernelLaunch)], gpu)
         for line, launch in pairs:
             limited(options.file, line, launch, options.device, options.limit)
         print(f"{cell.name}: {len(pairs)} of {len(todo)}", flush=True)

@@ -21,11 +21,11 @@ from tilesight.simulator.screening.static_time import rank_of, static_times_s
 
 import tilesight
 from tilesight.predicting import compiled_launches
-from tilesight.tuning.screening import USUAL, Portion
+from tilesight.tuning.screening import USUAL, KeepFraction
 from tilesight.tuning.step_kernels import NEAR
 
-PORTIONS = {"half": Portion(share=0.5), "a third, 16 at least": USUAL, "a quarter": Portion(share=0.25)}
-PORTIONS |= {"a tenth": Portion(share=0.1)}
+PORTIONS = {"half": KeepFraction(share=0.5), "a third, 16 at least": USUAL, "a quarter": KeepFraction(share=0.25)}
+PORTIONS |= {"a tenth": KeepFraction(share=0.1)}
 LEAST = f"within {NEAR:g} times the least"
 """Those that `tuning.step_kernels` predicts of torch's candidates."""
 WRONG = 0.03

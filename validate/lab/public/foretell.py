@@ -21,7 +21,7 @@ from typing import Any
 from launching import Case, kept, pinned
 from rounds import ROUNDS, cases_of
 from tilesight.kernels.capture.lowering import lower_or_refuse
-from tilesight.kernels.compile.call import KernelCall
+from tilesight.kernels.compile.call import KernelLaunch
 from tilesight.kernels.compile.calls import compile_calls
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.prediction.timing import EVENTS_S
@@ -109,7 +109,7 @@ def compile_ahead(launches: list[Any], device: str) -> None:
     """Fill the cache of compiled kernels: one compiler process for each core, instead of one for each launch."""
     gpu = load_device(device)
     calls = [lower_or_refuse(launch, int(gpu.compute_capability.replace(".", ""))) for launch in launches]
-    compile_calls([call for call in calls if isinstance(call, KernelCall)], gpu)
+    compile_calls([call for call in calls if isinstance(call, KernelLaunch)], gpu)
 
 
 def main() -> None:

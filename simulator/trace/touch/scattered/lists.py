@@ -1,7 +1,7 @@
 """Uses of scattered accesses: lists of the sectors that each CTA touches in each iteration.
 
-Accesses of one iteration and one use share sectors as elsewhere (`find_uses`); hits in L1 between iterations are left
-out. CTAs of one control path are followed together, whatever they mask: each kind of them then gets its part.
+Accesses of one iteration and one use share sectors as elsewhere (`find_patterns`); hits in L1 between iterations are
+left out. CTAs of one control path are followed together, whatever they mask: each kind of them then gets its part.
 
 What the lanes of a warp add to one word is added in as many *passes* over its sector, each of which L2 is sent and
 counts by itself (measured: validate/lab/scattered_adds.cu).
@@ -14,15 +14,15 @@ import numpy as np
 
 from ....emulator.thread_values import Array
 from ....limits import SECTOR_BYTES
-from ...cta.sites import Tracer
+from ...cta.address_slice import Tracer
 from ...paths import OUTSIDE
 from ...positions import Iteration
+from ..access_keys import PAST_L1, AccessKey, path_of
+from ..access_patterns import AccessPattern, IrregularAddresses
+from ..address_list import MOST_PIECES, MOST_RECTANGLES, AddressList
 from ..cta_class import CtaClass
 from ..footprints import Rectangle
-from ..listing import MOST_PIECES, MOST_RECTANGLES, Listing
 from ..phases import Part
-from ..use_keys import PAST_L1, UseKey, path_of
-from ..uses import Uneven, Use
 from .sectors import (
     SECTOR_BITS,
     SECTOR_MASK,
@@ -52,7 +52,7 @@ class Scattered:
         self.places = places
         self._tracer, self._all, self._notes = tracer, cta_class, notes
 
-    def uses_of(self, cta_class: CtaClass) -> list[Use] | None:
+    def uses_of(self, cta_class: CtaClass) -> list[AccessPattern] | None:
         """Uses of some of the CTAs, as lists of sectors. Returns: None where there would be too many pieces.
 
         Where that is so of all CTAs, the first ones are followed, and the others touch the same again, in turn.
@@ -118,7 +118,7 @@ def _sizes(sectors: Sectors, part: Part, cta_class: CtaClass) -> Iteration:
     return tuple(max(pair) for pair in zip(touched, lengths, strict=True))
 
 
-def _use(key: UseKey, sectors: UseSectors, sizes: Iteration, cta_class: CtaClass) -> Use:
+def _use(key: AccessKey, sectors: UseSectors, sizes: Iteration, cta_class: CtaClass) -> AccessPattern:
     """The use of a key: lists of what each CTA touches in each iteration. Args: sizes: iterations of each loop."""
     lists, ctas, prologues = prod(sizes), len(cta_class.group), cta_class.prologues
     parts = []
@@ -140,7 +140,7 @@ def _use(key: UseKey, sectors: UseSectors, sizes: Iteration, cta_class: CtaClass
         layers = layers[: len(numbers)]
     begins, lengths = _runs(numbers, layers)
     starts = (begins & SECTOR_MASK) * SECTOR_BYTES + begin_of(cta_class.subject, key.storage)
-    return Use(
+    return AccessPattern(
         part=key.part,
         phase=key.phase,
         storage=key.storage,
@@ -152,7 +152,7 @@ def _use(key: UseKey, sectors: UseSectors, sizes: Iteration, cta_class: CtaClass
         base=np.zeros(ctas, dtype=np.int64),
         strides=(0,) * len(sizes),
         ahead=prologues[key].depth if key in prologues else 0,
-        uneven=Uneven(origins=np.zeros((ctas, 0), dtype=np.int64), shapes=(), sizes=sizes),
+        uneven=IrregularAddresses(origins=np.zeros((ctas, 0), dtype=np.int64), shapes=(), sizes=sizes),
         listings=_listings(begins >> SECTOR_BITS, starts, lengths, lists, sectors),
     )
 
@@ -167,7 +167,9 @@ def _runs(numbers: Array, layers: Array) -> tuple[Array, Array]:
     return numbers[begins], np.diff(np.r_[begins, len(numbers)])
 
 
-def _listings(lists: Array, starts: Array, lengths: Array, per_cta: int, sectors: UseSectors) -> tuple[Listing, ...]:
+def _listings(
+    lists: Array, starts: Array, lengths: Array, per_cta: int, sectors: UseSectors
+) -> tuple[AddressList, ...]:
     """Listings of runs, one for each length, or of their longest common piece where there would be too many.
 
     Args:
@@ -188,7 +190,7 @@ def _listings(lists: Array, starts: Array, lengths: Array, per_cta: int, sectors
         of_length = lengths == length
         counts = np.bincount(lists[of_length], minlength=(int(which.max()) + 1) * per_cta)
         listings.append(
-            Listing(
+            AddressList(
                 starts=starts[of_length],
                 piece=Rectangle(0, 1, 0, length * SECTOR_BYTES),
                 spans=np.stack([np.cumsum(counts) - counts, counts], axis=1),

@@ -16,17 +16,17 @@ import numpy as np
 from ....emulator.thread_values import Array
 from ....limits import SECTOR_BYTES
 from ....sass.memory_instructions import bytes_of
-from ...alike.narrowed import by_tensor, narrowed
-from ...alike.stand_ins import stand_ins
+from ...alike.per_tensor_slices import by_tensor, narrowed
+from ...alike.representative_ctas import stand_ins
+from ...cta.address_slice import AddressSlice, Tracer
 from ...cta.cta_run import CtaRun
 from ...cta.every_thread import every_access
 from ...cta.group import CtaGroup
-from ...cta.sites import Slice, Tracer
-from ...cta.subject import Subject
+from ...cta.traced_kernel import TracedKernel
 from ...positions import Iteration, Position, blocks_of
+from ..access_keys import BY_WARP, AccessKey, Prologue, key_of, path_of
 from ..cta_class import CtaClass
 from ..phases import Part
-from ..use_keys import BY_WARP, Prologue, UseKey, key_of, path_of
 
 Sectors = dict[Iteration, list[Array]]
 """What one use touches, by iteration: int64, one number for each CTA and sector: rank << SECTOR_BITS | sector."""
@@ -70,7 +70,7 @@ class UseSectors:
         return kept
 
 
-BySectors = dict[UseKey, UseSectors]
+BySectors = dict[AccessKey, UseSectors]
 """What each use touches."""
 
 
@@ -186,14 +186,14 @@ class _Foreseen:
         return sum(self._by_place.values())
 
 
-def begin_of(subject: Subject, storage: int) -> int:
+def begin_of(subject: TracedKernel, storage: int) -> int:
     """Address that sectors of a storage are numbered from [B]."""
     known = subject.memory.storages.get(storage)
     first = known.address // SECTOR_BYTES if known else 0
     return (first - (1 << SECTOR_BITS - 1)) * SECTOR_BYTES
 
 
-def _parts_of(code_slice: Slice, run: CtaRun) -> dict[int, Part]:
+def _parts_of(code_slice: AddressSlice, run: CtaRun) -> dict[int, Part]:
     """Place of an access -> the part of the code that it is in."""
     positions: dict[int, Position] = {}
     for warp in range(len(run.blocks)):
@@ -203,8 +203,8 @@ def _parts_of(code_slice: Slice, run: CtaRun) -> dict[int, Part]:
 
 
 def _joined(
-    key: UseKey, place: int, iteration: Iteration, prologues: Mapping[UseKey, Prologue]
-) -> tuple[UseKey, Iteration]:
+    key: AccessKey, place: int, iteration: Iteration, prologues: Mapping[AccessKey, Prologue]
+) -> tuple[AccessKey, Iteration]:
     """Key and iteration of an access, where copies ahead of a loop are its first iterations."""
     if key in prologues:
         return key, (*iteration[:-1], iteration[-1] + prologues[key].depth)

@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 
 from ...emulator.compile_blocks import Leave, leave_of
-from ...emulator.leap.courses import Course, Registers
 from ...emulator.leap.guess import FIRST_LEAP, Guess
+from ...emulator.leap.induction_variables import InductionVariable, Registers
 from ...emulator.leap.live_registers import live_at
 from ...emulator.leap.stack import Stack
 from ...emulator.semantics import compile_instruction
@@ -27,13 +27,13 @@ from ...sass.memory_instructions import BARRIERS
 from ...sass.traps import checks_of
 from ..mixed_visits import ControlPath, LoopVisit, first_block, way_on
 from ..positions import Iteration
-from .sites import Slice, Tracer, access_steps
+from .address_slice import AddressSlice, Tracer, access_steps
 
 RecordAt = Callable[[int, Iteration, Array, Array, Boxes | None], None]
 """Gets the place of an access, its iteration (the last one of a loop: -1, the one before: -2), and what
-`sites.Record` gets."""
+`address_slice.Record` gets."""
 _Held = tuple[Iteration, int, Array, Array, Boxes | None]
-"""An access in iterations that are executed side by side: that in the first of them, and what `sites.Record` gets."""
+"""An access in iterations that run side by side: that in the first of them, and what `address_slice.Record` gets."""
 Watch = Callable[[int, Threads, Array], None]
 """Gets the place of an instruction that is about to be executed, the threads, and the mask of those that execute it."""
 
@@ -53,7 +53,7 @@ class Loops:
     tail: int = 1
 
 
-class Walk:
+class PathReplay:
     """Threads of CTAs that follow the control path of some warps.
 
     Args:
@@ -71,7 +71,7 @@ class Walk:
         special: Mapping[str, Value],
         record: RecordAt,
         whole_warps: bool = True,
-        before: "Walk | None" = None,
+        before: "PathReplay | None" = None,
         watch: Watch | None = None,
         replaced: Mapping[int, Step] | None = None,
     ) -> None:
@@ -102,8 +102,8 @@ class Walk:
         }
         checks = checks_of(flow)
         self._leave = [
-            _onward(code_slice.onward[number])
-            if number in code_slice.onward
+            _onward(code_slice.successor[number])
+            if number in code_slice.successor
             else leave_of(flow, number, checks, tracer.doubts.settle)
             for number in range(len(flow.blocks))
         ]
@@ -226,7 +226,7 @@ class Walk:
         iteration: Iteration,
         mask: Array,
         guess: Guess,
-        courses: Mapping[str, Course],
+        courses: Mapping[str, InductionVariable],
         stack: Stack,
     ) -> int:
         """Execute iterations side by side; how many were right, none where it was in vain. Args: iteration: first."""
@@ -331,7 +331,7 @@ def _column(values: Array) -> Array:
     return values.reshape(-1, 1, 1)
 
 
-def _pairs(code_slice: Slice) -> dict[str, str]:
+def _pairs(code_slice: AddressSlice) -> dict[str, str]:
     """Register of the lower word of an address -> register of its upper word."""
     pairs = [
         names[at : at + 2]

@@ -9,9 +9,9 @@ from support.listings import listing, words
 from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.launch.walk import accesses
-from tilesight.simulator.trace.cta.subject import CompiledKernel
+from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 from tilesight.simulator.trace.program.launch import Traced, launches_of, trace
-from tilesight.simulator.trace.touch.mask_kinds import MOST_ITERATIONS, changing_masks
+from tilesight.simulator.trace.touch.mask_classes import MOST_ITERATIONS, changing_masks
 
 PLACE, REGION, TRIPS, TAIL = 7, 3, 10, 2
 

@@ -24,7 +24,7 @@ from ...sass.memory_instructions import (
 )
 from ...sass.registers import KEPT
 from ..cta.cta_run import Box, CtaRun
-from ..cta.subject import Subject
+from ..cta.traced_kernel import TracedKernel
 from ..positions import Iteration, Position, children_of
 from .footprints import Touched
 from .phases import Part, Phases
@@ -36,7 +36,7 @@ BY_WARP = frozenset({"uncached", "async", "atomic"})
 
 
 @dataclass(frozen=True, slots=True)
-class UseKey:
+class AccessKey:
     """What accesses have in common that make one use.
 
     Args:
@@ -104,11 +104,11 @@ def path_of(instruction: Instruction) -> str:
     return "async" if "BYPASS" in instruction.modifiers or "128" in instruction.modifiers else "cached"
 
 
-def key_of(instruction: Instruction, part: Part, phases: Phases, place: int, storage: int) -> UseKey:
+def key_of(instruction: Instruction, part: Part, phases: Phases, place: int, storage: int) -> AccessKey:
     """Key of an access. Args: part, place: of it in the code; storage: number of the one that it touches."""
     kind = kind_of(instruction)
     phase, path = phases.of(part, place, kind in ("store", "reduction")), path_of(instruction)
-    return UseKey(part, phase, storage, kind, path, sums_integers(instruction), is_evicted_first(instruction))
+    return AccessKey(part, phase, storage, kind, path, sums_integers(instruction), is_evicted_first(instruction))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +120,17 @@ class Prologue:
         stage: place of a copy ahead of the loop -> iteration whose data it copies.
     """
 
-    before: UseKey
+    before: AccessKey
     depth: int
     stage: Mapping[int, int]
 
 
-def find_prologues(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey, Prologue]:
+def find_prologues(subject: TracedKernel, run: CtaRun, phases: Phases) -> dict[AccessKey, Prologue]:
     """Key of a loop's copies -> the copies ahead of it. Args: run: a CTA, with its masked copies."""
     copies = _copies_by_key(subject, run, phases)
     children = children_of(run.paths)
     made = {access.place for access in run.accesses if access.lanes}
-    prologues: dict[UseKey, Prologue] = {}
+    prologues: dict[AccessKey, Prologue] = {}
     # Copies that this CTA masks throughout come last: they may be of an earlier loop, which it skips.
     for key in sorted(copies, key=lambda key: not any(made & {*places} for places in copies[key].values())):
         region, piece = key.part
@@ -147,12 +147,12 @@ def find_prologues(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey
     return prologues
 
 
-def _copies_by_key(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey, dict[Iteration, list[int]]]:
+def _copies_by_key(subject: TracedKernel, run: CtaRun, phases: Phases) -> dict[AccessKey, dict[Iteration, list[int]]]:
     """Places of the copies of a CTA, by key and iteration, in order.
 
     A loop that runs once is straight code: its copies end all that is ahead of it, which is not ahead of the next loop.
     """
-    copies: dict[UseKey, dict[Iteration, list[int]]] = defaultdict(lambda: defaultdict(list))
+    copies: dict[AccessKey, dict[Iteration, list[int]]] = defaultdict(lambda: defaultdict(list))
     flow, children = subject.flow, children_of(run.paths)
     headers = {number: flow.loops[loop].header for paths in run.paths.region_of for loop, number in paths.items()}
     block_of = {place: at for at, block in enumerate(flow.blocks) for place in range(block.first, block.stop)}
@@ -171,7 +171,7 @@ def _copies_by_key(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey
 
 
 def _prologue(
-    key: UseKey, before: Mapping[Iteration, list[int]], loop: Mapping[Iteration, list[int]], most_stages: int
+    key: AccessKey, before: Mapping[Iteration, list[int]], loop: Mapping[Iteration, list[int]], most_stages: int
 ) -> Prologue | None:
     """Copies as a prologue; None where they are no whole number of iterations. Args: before, loop: places of copies."""
     per_iteration = max(len(places) for places in loop.values())
@@ -184,7 +184,7 @@ def _prologue(
     return Prologue(key, depth, stage)
 
 
-def join_prologues(accesses: dict[UseKey, Accesses], prologues: Mapping[UseKey, Prologue]) -> None:
+def join_prologues(accesses: dict[AccessKey, Accesses], prologues: Mapping[AccessKey, Prologue]) -> None:
     """Make copies ahead of loops the first iterations of these. Args: accesses: of one CTA, changed in place."""
     for into, prologue in prologues.items():
         before, loop = accesses.pop(prologue.before, {}), accesses.pop(into, {})

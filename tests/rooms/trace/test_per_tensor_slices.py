@@ -11,18 +11,18 @@ from tilesight.simulator.emulator.global_memory import Memory
 from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.sass.flow import flow_of
-from tilesight.simulator.trace.alike.narrowed import by_tensor, narrowed
-from tilesight.simulator.trace.alike.stand_ins import stand_ins
+from tilesight.simulator.trace.alike.per_tensor_slices import by_tensor, narrowed
+from tilesight.simulator.trace.alike.representative_ctas import stand_ins
+from tilesight.simulator.trace.cta.address_slice import Tracer, find_slice
 from tilesight.simulator.trace.cta.cta_run import follow_cta
-from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.every_thread import every_access
 from tilesight.simulator.trace.cta.group import CtaGroup
 from tilesight.simulator.trace.cta.knowable import find_unknown
-from tilesight.simulator.trace.cta.sites import Tracer, find_slice
-from tilesight.simulator.trace.cta.subject import CompiledKernel, Subject
+from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel, TracedKernel
+from tilesight.simulator.trace.cta.unknown_values import UnknownValues
 from tilesight.simulator.trace.positions import Iteration
 from tilesight.simulator.trace.program.launch import trace
-from tilesight.simulator.trace.touch import mask_kinds
+from tilesight.simulator.trace.touch import mask_classes
 
 GRID, WARPS = (16, 64, 1), 2
 ROWS = np.random.default_rng(0).permutation(64 * 64).astype(np.int32)
@@ -79,8 +79,8 @@ def toy() -> tuple[Tracer, CtaGroup]:
     """What follows a launch of it, and all of its CTAs."""
     flow, memory = flow_of(SASS), Memory(CALLED.storages)
     unknown = find_unknown(flow, CONSTANTS, memory)
-    subject = Subject(kernel=CALLED, flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
-    tracer = Tracer(subject, find_slice(subject), Doubts(subject))
+    subject = TracedKernel(kernel=CALLED, flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
+    tracer = Tracer(subject, find_slice(subject), UnknownValues(subject))
     return tracer, CtaGroup(follow_cta(tracer, 0), np.arange(prod(GRID)), {})
 
 
@@ -137,15 +137,15 @@ def test_accesses_are_followed_tensor_by_tensor(toy: tuple[Tracer, CtaGroup]) ->
 def test_what_differs_in_some_ctas_is_not_followed_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores of a few CTAs tell more kinds than there may be: all 1,024 are listed without a look at their kinds."""
     followed: dict[int, int] = defaultdict(int)
-    follow = mask_kinds.signatures
+    follow = mask_classes.signatures
 
     def counted(tracer: Tracer, group: CtaGroup, wanted: frozenset[int]) -> dict[int, np.ndarray]:
         for place in wanted:
             followed[place] = max(followed[place], len(group))
         return follow(tracer, group, wanted)
 
-    monkeypatch.setattr(mask_kinds, "signatures", counted)
+    monkeypatch.setattr(mask_classes, "signatures", counted)
     traced = trace(CALLED, 1 << 16)
-    assert followed[STORE] <= mask_kinds.SAMPLED_CTAS * mask_kinds.MOST_KINDS
-    assert followed[COLUMN] < mask_kinds.TOGETHER < prod(GRID)
+    assert followed[STORE] <= mask_classes.SAMPLED_CTAS * mask_classes.MOST_KINDS
+    assert followed[COLUMN] < mask_classes.TOGETHER < prod(GRID)
     assert traced.known == traced.accesses == 4

@@ -9,14 +9,14 @@ from tilesight.simulator.emulator.global_memory import Memory
 from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.sass.flow import flow_of
-from tilesight.simulator.trace.alike.stand_ins import stand_ins
+from tilesight.simulator.trace.alike.representative_ctas import stand_ins
+from tilesight.simulator.trace.cta.address_slice import Tracer, find_slice
 from tilesight.simulator.trace.cta.cta_run import follow_cta
-from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.every_thread import signatures
 from tilesight.simulator.trace.cta.group import CtaGroup
 from tilesight.simulator.trace.cta.knowable import find_unknown
-from tilesight.simulator.trace.cta.sites import Tracer, find_slice
-from tilesight.simulator.trace.cta.subject import CompiledKernel, Subject
+from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel, TracedKernel
+from tilesight.simulator.trace.cta.unknown_values import UnknownValues
 
 GRID, WARPS = (16, 32, 1), 2
 COLUMNS = 1000
@@ -32,7 +32,7 @@ ADDRESS = (
 LOAD = "@P0 LDG.E R8, [R6.64]"
 
 
-def subject_of(*code: str) -> Subject:
+def subject_of(*code: str) -> TracedKernel:
     """A launch of a kernel of these instructions."""
     sass = listing(*code, "EXIT")
     resources = Resources(
@@ -41,13 +41,13 @@ def subject_of(*code: str) -> Subject:
     called = CompiledKernel(name="toy", grid=GRID, num_warps=WARPS, num_stages=1, resources=resources, storages=(X,))
     flow, memory = flow_of(sass), Memory([X])
     unknown = find_unknown(flow, CONSTANTS, memory)
-    return Subject(kernel=called, flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
+    return TracedKernel(kernel=called, flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
 
 
 def followed(*code: str) -> tuple[int, np.ndarray, np.ndarray]:
     """How many CTAs stand for all of them; signatures of the one load by these, and of all CTAs."""
     subject = subject_of(*code)
-    tracer = Tracer(subject, find_slice(subject), Doubts(subject))
+    tracer = Tracer(subject, find_slice(subject), UnknownValues(subject))
     group = CtaGroup(follow_cta(tracer, 0), np.arange(prod(GRID)), {})
     first, which = stand_ins(tracer, group)
     (of_stand_ins,) = signatures(tracer, group.subset(first)).values()

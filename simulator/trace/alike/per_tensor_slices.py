@@ -10,8 +10,8 @@ from functools import lru_cache
 
 from ...sass.flow import BRANCHES, FLOWS_KEPT, Flow
 from ...sass.traps import followed_edges
+from ..cta.address_slice import AddressSlice, Tracer, narrow_slice
 from ..cta.cta_run import CtaRun
-from ..cta.sites import Slice, Tracer, narrow_slice
 
 Blocks = frozenset[int]
 
@@ -33,7 +33,7 @@ def narrowed(tracer: Tracer, run: CtaRun, places: frozenset[int]) -> Tracer:
     return replace(tracer, code_slice=part)
 
 
-def may_narrow(code_slice: Slice) -> bool:
+def may_narrow(code_slice: AddressSlice) -> bool:
     """Whether accesses can be followed one without the other."""
     return not (code_slice.copying or code_slice.writes)
 
@@ -68,16 +68,18 @@ def _narrowed(
     executed: Blocks,
     places: frozenset[int],
     stored: frozenset[int] | None,
-) -> Slice:
-    """The slice behind some accesses. Args: unknown, given, stored: as in `sites`; executed: blocks that are run."""
+) -> AddressSlice:
+    """The slice behind some accesses. Args: unknown, given, stored: as there; executed: blocks that are run."""
     edges = [[to for to in ways if to in executed] for ways in followed_edges(flow)]
     wanted = {block for block in executed if not places.isdisjoint(_places(flow, block))}
     leads = _leading_to(wanted, edges)
-    onward: dict[int, int | None] = {block: None for block in range(len(edges)) if not leads.intersection(edges[block])}
-    for block in executed - onward.keys():
+    successor: dict[int, int | None] = {
+        block: None for block in range(len(edges)) if not leads.intersection(edges[block])
+    }
+    for block in executed - successor.keys():
         if len(edges[block]) == 1 and flow.code(block)[-1].family in BRANCHES:
-            onward[block] = edges[block][0]
-    return narrow_slice(flow, unknown, given, places, onward, executed & leads, stored)
+            successor[block] = edges[block][0]
+    return narrow_slice(flow, unknown, given, places, successor, executed & leads, stored)
 
 
 def _places(flow: Flow, block: int) -> range:

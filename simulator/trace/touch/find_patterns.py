@@ -15,14 +15,14 @@ from ...limits import SECTOR_BYTES
 from ..cta.bases import Bases, probe_masks
 from ..paths import OUTSIDE
 from ..positions import Iteration
+from .access_keys import Accesses, AccessKey, IterationAccess, Iterations, join_prologues
+from .access_patterns import AccessPattern, IrregularAddresses
 from .cta_class import CtaClass
 from .footprints import Runs, layers_of, moved, part_fraction_of, runs_of, whole_sectors
 from .grouped_accesses import group_accesses
 from .listed_boxes import boxes_of
 from .rounds import MOST_STRETCHES, rounds_are_alike, stretches_of
 from .stride_patterns import StridePattern, distances_of, first_iterations, has_bases, split_by_bases, stride_pattern_of
-from .use_keys import Accesses, IterationAccess, Iterations, UseKey, join_prologues
-from .uses import Uneven, Use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class ClassUses:
             followed in all CTAs; listed: places of copies by TMA in such regions.
     """
 
-    uses: list[Use]
+    uses: list[AccessPattern]
     in_l1: Mapping[int, float]
     notes: list[str]
     uneven: frozenset[int]
@@ -57,7 +57,7 @@ def uses_of(
     prologues = cta_class.prologues
     join_prologues(accesses, prologues)
     notes: list[str] = []
-    uses: list[Use] = []
+    uses: list[AccessPattern] = []
     uneven: set[int] = set()
     listed: set[int] = set()
     for key, of_key in accesses.items():
@@ -75,9 +75,9 @@ def uses_of(
     return ClassUses(uses=uses, in_l1=in_l1, notes=notes, uneven=frozenset(uneven), listed=frozenset(listed))
 
 
-def _without(accesses: Mapping[UseKey, Accesses], places: frozenset[int]) -> dict[UseKey, Accesses]:
+def _without(accesses: Mapping[AccessKey, Accesses], places: frozenset[int]) -> dict[AccessKey, Accesses]:
     """Accesses except those at some places."""
-    left: dict[UseKey, Accesses] = {}
+    left: dict[AccessKey, Accesses] = {}
     for key, iterations in accesses.items():
         kept = {at: [access for access in of_at if access.place not in places] for at, of_at in iterations.items()}
         if any(kept.values()):
@@ -95,7 +95,7 @@ class _UseMaker:
     """
 
     cta_class: CtaClass
-    key: UseKey
+    key: AccessKey
     iterations: Iterations
     pattern: StridePattern
     in_full: bool
@@ -124,7 +124,7 @@ class _UseMaker:
         line = subject.place_text(self.iterations[self.begin][0].place)
         return [f"{line}: {key.kind}s of {name} are at irregular distances; taken as evenly spaced"]
 
-    def uses(self) -> list[Use]:
+    def uses(self) -> list[AccessPattern]:
         """The uses: of each layer, and of each stretch of iterations."""
         uses = list(self._uses())
         if not self.pattern.strides:
@@ -135,7 +135,7 @@ class _UseMaker:
             return [_to_the_end(use, self.trips) for use in whole]
         return whole
 
-    def _uses(self) -> Iterator[Use]:
+    def _uses(self) -> Iterator[AccessPattern]:
         strides, layers = self.pattern.strides, self._layers()
         starts = self._starts(self.iterations[self.begin])
         boxed = bool(strides) and self.irregular and self.in_full and self.iterations[self.begin][0].box is not None
@@ -176,7 +176,7 @@ class _UseMaker:
         unlike = (self.irregular and self.in_full) or absent or len(stretches) > MOST_STRETCHES
         return unlike or shorter or not rounds_are_alike(runs_at)
 
-    def _use(self, runs: Runs, starts: Array, zero_bytes: int) -> Use:
+    def _use(self, runs: Runs, starts: Array, zero_bytes: int) -> AccessPattern:
         """A use by strides. Args: runs: of an iteration; starts: of the first one, int64 (CTAs,) [B]."""
         pattern, key = self.pattern, self.key
         requested = sum(access.requested for access in self.iterations[self.begin])
@@ -185,7 +185,7 @@ class _UseMaker:
         origin = runs[0][0]
         zero = origin - sum(stride * number for stride, number in zip(pattern.strides, self.begin, strict=True))
         runs = moved(runs, -origin)
-        return Use(
+        return AccessPattern(
             part=key.part,
             phase=key.phase,
             storage=key.storage,
@@ -206,7 +206,7 @@ class _UseMaker:
         """Distances of an iteration from that in the representative, int64 (CTAs,) [B]."""
         return distances_of(accesses, self.cta_class.bases, self.cta_class.group)
 
-    def _rounds(self, runs: Runs, origin: int) -> Uneven:
+    def _rounds(self, runs: Runs, origin: int) -> IrregularAddresses:
         """Bases of each iteration of the outer loops. Args: runs: of an iteration; origin: of the first one [B]."""
         firsts, pattern = first_iterations(self.iterations), self.pattern
         sizes = self._sizes()[:-1]
@@ -216,7 +216,7 @@ class _UseMaker:
             at = firsts.get(outer, self.begin)
             origins.append(self._starts(self.iterations[at]) + origin + pattern.moves[at] - stride * at[-1])
             shapes.append(runs if outer in firsts else ())
-        return Uneven(origins=np.stack(origins, axis=1), shapes=tuple(shapes), sizes=sizes, stride=stride)
+        return IrregularAddresses(origins=np.stack(origins, axis=1), shapes=tuple(shapes), sizes=sizes, stride=stride)
 
     def _sizes(self) -> tuple[int, ...]:
         """Iterations of each loop around, in the CTA of the class that runs most, outermost first."""
@@ -235,7 +235,7 @@ class _UseMaker:
         parent = group.representative.paths.regions[region].parent
         return self.cta_class.rounds[region].of(group.representative_trips[parent])
 
-    def _uneven(self, runs_at: Mapping[Iteration, Runs], boxed: bool) -> Uneven:
+    def _uneven(self, runs_at: Mapping[Iteration, Runs], boxed: bool) -> IrregularAddresses:
         """What each iteration touches, nothing in some. Args: boxed: whether boxes are listed, too."""
         cta_class, moves = self.cta_class, self.pattern.moves
         sizes = self._sizes()
@@ -247,7 +247,7 @@ class _UseMaker:
             shapes.append(() if at is None else runs_at.get(at, ()))
         copies = {slot: self.iterations[at] for slot, at in made.items()}
         boxes = boxes_of(copies, sizes, cta_class.bases, cta_class.group.rank) if boxed else None
-        return Uneven(
+        return IrregularAddresses(
             origins=np.stack(origins, axis=1),
             shapes=tuple(shapes),
             sizes=sizes,
@@ -267,7 +267,7 @@ class _UseMaker:
         return distances + self.pattern.moves[latest]
 
     def _masks(self, places: Sequence[Iteration]) -> Array | None:
-        """As of `Uneven`. Args: places: iteration that is made at each place of the nest."""
+        """As of `IrregularAddresses`. Args: places: iteration that is made at each place of the nest."""
         bases, depth = self.cta_class.bases, self.pattern.ahead
         made_at: dict[int, set[int]] = defaultdict(set)  # stage ahead of the loop, or the depth: in it -> instructions
         for at, accesses in self.iterations.items():
@@ -305,7 +305,7 @@ class _UseMaker:
         return made
 
 
-def _to_the_end(use: Use, trips: int) -> Use:
+def _to_the_end(use: AccessPattern, trips: int) -> AccessPattern:
     """A use of all iterations, where the loop lacks as many at its end as it runs ahead. Args: trips: of the loop."""
     return replace(use, first=0, last=-1) if use.last < 0 or use.last + use.ahead >= trips else use
 

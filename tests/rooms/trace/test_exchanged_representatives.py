@@ -10,15 +10,15 @@ from tilesight.simulator.emulator.global_memory import Memory
 from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.sass.flow import flow_of
-from tilesight.simulator.trace.alike.narrowed import narrowed
-from tilesight.simulator.trace.alike.stand_ins import stand_ins
+from tilesight.simulator.trace.alike.per_tensor_slices import narrowed
+from tilesight.simulator.trace.alike.representative_ctas import stand_ins
+from tilesight.simulator.trace.cta.address_slice import Tracer, find_slice
 from tilesight.simulator.trace.cta.cta_run import follow_cta
-from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.every_thread import every_access
 from tilesight.simulator.trace.cta.group import CtaGroup
 from tilesight.simulator.trace.cta.knowable import find_unknown
-from tilesight.simulator.trace.cta.sites import Tracer, find_slice
-from tilesight.simulator.trace.cta.subject import CompiledKernel, Subject
+from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel, TracedKernel
+from tilesight.simulator.trace.cta.unknown_values import UnknownValues
 from tilesight.simulator.trace.positions import Iteration
 
 GRID, WARPS = (8, 32, 1), 2
@@ -99,8 +99,8 @@ def test_ctas_that_exchange_the_same_touch_alike(by: str, place: int, same_place
     )
     flow, memory = flow_of(sass), Memory(storages)
     unknown = find_unknown(flow, CONSTANTS, memory)
-    subject = Subject(kernel=called, flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
-    tracer = Tracer(subject, find_slice(subject), Doubts(subject))
+    subject = TracedKernel(kernel=called, flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
+    tracer = Tracer(subject, find_slice(subject), UnknownValues(subject))
     group = CtaGroup(follow_cta(tracer, 0), np.arange(prod(GRID)), {})
     part = narrowed(tracer, group.representative, frozenset({place}))
     first, which = stand_ins(part, group, same_places=same_places)

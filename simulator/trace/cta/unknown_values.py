@@ -19,12 +19,12 @@ from ...sass.registers import guard_of, read
 from ..control_slice import reaching
 from ..counters import Counters, find_counters
 from .rare_sides import RareSides, skips_slow_path
-from .subject import Subject
 from .tables import find_table
+from .traced_kernel import TracedKernel
 from .waiting import Waiting, find_waiting
 
 
-class Doubts:
+class UnknownValues:
     """Doubts about one launch.
 
     `notes`: what was settled without being known, one line each; `unknown_places`: accesses whose addresses are not
@@ -39,7 +39,7 @@ class Doubts:
         subject: the launch; kept_bytes: the largest storage that L1 keeps whole for a CTA [B].
     """
 
-    def __init__(self, subject: Subject, kept_bytes: float = 0.0) -> None:
+    def __init__(self, subject: TracedKernel, kept_bytes: float = 0.0) -> None:
         self._subject, self._kept_bytes = subject, kept_bytes
         self._tables: dict[int, Storage | None] = {}
         self.notes: dict[str, None] = {}
@@ -56,7 +56,7 @@ class Doubts:
         self._origins: dict[tuple[int, tuple[str, ...]], list[int]] = {}
 
     def fetched(self, place: int, addresses: Array, active: Array) -> None:
-        """Keep which storage a load reads, the first time that it is executed. Args: as in `sites.Record`."""
+        """Keep which storage a load reads, the first time that it is executed. Args: as in `address_slice.Record`."""
         if place not in self.fetched_from:
             taking = np.broadcast_to(active, np.broadcast_shapes(active.shape, addresses.shape))
             chosen = np.broadcast_to(addresses, taking.shape)[taking]

@@ -21,7 +21,7 @@ MOST_RECTANGLES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class AddressList:
     """Lists of pieces of one size, one list for each iteration of each CTA.
 
     Args:
@@ -43,14 +43,14 @@ class Listing:
 
 def listings_of(
     origins: Array, shapes: list[Runs], done: Array, tail: int, masks: Array | None = None, rank: int = 0
-) -> tuple[Listing, ...]:
+) -> tuple[AddressList, ...]:
     """Listings of what each CTA touches in each iteration.
 
     Args:
         origins: int64 (CTAs, iterations), what the runs of an iteration are relative to [B];
         shapes: runs of each iteration of the representative; done: iterations of each CTA, int64 (CTAs,);
         tail: iterations at the end that are counted from the end;
-        masks: as of `Uneven`; rank: of the representative among the CTAs.
+        masks: as of `IrregularAddresses`; rank: of the representative among the CTAs.
 
     Returns:
         Listings that are read together, list by list; empty where there would be too many pieces.
@@ -87,14 +87,14 @@ def listings_of(
         places = firsts[where][:, None] + np.arange(len(offsets))
         starts[places] = origins[where][:, None] + offsets
     spans = np.stack([firsts.reshape(-1), counts.reshape(-1)], axis=1)
-    return (Listing(starts=starts, piece=Rectangle(0, 1, 0, width), spans=spans, at=at, until=at + done),)
+    return (AddressList(starts=starts, piece=Rectangle(0, 1, 0, width), spans=spans, at=at, until=at + done),)
 
 
 def _as_masked(kind: Array, masks: Array, numbers: Array, rank: int) -> Array:
     """Kinds of shapes, corrected where the representative has none of that kind in an iteration of the same mask.
 
     Args:
-        kind: int64 (CTAs, iterations), by the number of the iteration; masks: as of `Uneven`;
+        kind: int64 (CTAs, iterations), by the number of the iteration; masks: as of `IrregularAddresses`;
         numbers: kinds in each iteration of the representative, int64; rank: of it.
     """
     for mask in np.unique(masks[rank, : len(numbers)]):
@@ -126,10 +126,10 @@ def _offsets_of(kinds: list[Runs], keys: list[int]) -> tuple[dict[int, Array], i
     }, width
 
 
-def _of_rectangle(rectangle: Rectangle, origins: Array, where: Array, at: Array, done: Array) -> Listing:
+def _of_rectangle(rectangle: Rectangle, origins: Array, where: Array, at: Array, done: Array) -> AddressList:
     """Lists of one piece or none. Args: where: which iterations of which CTAs touch it, bool (CTAs, iterations)."""
     counts = where.reshape(-1).astype(np.int64)
-    return Listing(
+    return AddressList(
         starts=origins.reshape(-1)[counts > 0] + rectangle.offset,
         piece=rectangle._replace(offset=0),
         spans=np.stack([np.cumsum(counts) - counts, counts], axis=1),

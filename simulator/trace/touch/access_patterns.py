@@ -7,18 +7,18 @@ base of each CTA. Where no strides give the addresses, the use lists them, itera
 from dataclasses import dataclass
 
 from ...emulator.thread_values import Array
+from .address_list import AddressList
 from .footprints import Runs
 from .listed_boxes import ListedBoxes
-from .listing import Listing
 from .phases import Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class AccessPattern:
     """What a phase of the code does to a storage.
 
     Args:
-        part, phase: of the code; storage: its number; kind, path, integers, passing: as in `UseKey`;
+        part, phase: of the code; storage: its number; kind, path, integers, passing: as in `AccessKey`;
         runs: of one iteration, relative to the base; base: of the first iteration in each CTA, int64 (CTAs,) [B];
         strides: of each loop around, outermost first [B];
         first, last: range of iterations of the innermost loop that have the use; last: one past it, -1: to the end;
@@ -43,8 +43,8 @@ class Use:
     integers: bool = False
     passing: bool = False
     part_fraction: float = 0.0
-    uneven: "Uneven | None" = None
-    listings: tuple[Listing, ...] = ()
+    uneven: "IrregularAddresses | None" = None
+    listings: tuple[AddressList, ...] = ()
 
     @property
     def skipped_bytes(self) -> int:
@@ -53,7 +53,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Uneven:
+class IrregularAddresses:
     """What a use touches in each iteration of the loops around, in order; or in each of the outer loops alone.
 
     Args:

@@ -70,7 +70,7 @@ class CompiledKernel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class TracedKernel:
     """A launch that is traced.
 
     Args:

@@ -32,9 +32,9 @@ from ...sass.memory_instructions import (
 from ...sass.registers import read
 from ..control_slice import blocks_exchanging, jumps_of, reaching, slice_of
 from ..counters import cta_numbers, is_counter
-from .doubts import Doubts
-from .subject import Subject
 from .tables import drawn_addresses, spread_addresses
+from .traced_kernel import TracedKernel
+from .unknown_values import UnknownValues
 
 Record = Callable[[int, Array, Array, Boxes | None], None]
 """Gets the place of an access, addresses of the threads that are followed, int64 (CTAs, warps, lanes), and which of
@@ -42,7 +42,7 @@ them take part, bool; of copies by TMA the corners of boxes, (CTAs, warps, 1), w
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class AddressSlice:
     """Instructions that are executed when threads are followed.
 
     Args:
@@ -50,7 +50,7 @@ class Slice:
         copying: the same of copies by TMA; writes: as `tma.written.descriptor_writes`;
         exchanging: blocks in which some load from shared memory, or leave there what others load; none where none does;
         all_threads: whether threads exchange what they have loaded, so that all have to be followed together;
-        onward: block -> the one block that all threads go on to, whatever the branch at its end says; None: they end.
+        successor: block -> the one block that all threads go on to, whatever its branch says; None: they end.
     """
 
     places: tuple[tuple[int, ...], ...]
@@ -59,7 +59,7 @@ class Slice:
     all_threads: bool
     copying: Mapping[int, BoxTouch] = field(default_factory=dict)
     writes: Mapping[int, int] = field(default_factory=dict)
-    onward: Mapping[int, int | None] = field(default_factory=dict)
+    successor: Mapping[int, int | None] = field(default_factory=dict)
 
     @property
     def shared(self) -> bool:
@@ -75,9 +75,9 @@ class Tracer:
         subject: the launch; code_slice: instructions that are executed; doubts: settles what is not known.
     """
 
-    subject: Subject
-    code_slice: Slice
-    doubts: Doubts
+    subject: TracedKernel
+    code_slice: AddressSlice
+    doubts: UnknownValues
 
     def with_all_threads(self) -> "Tracer":
         """The same where all threads of a CTA are followed together, as they exchange values."""
@@ -93,7 +93,7 @@ class Tracer:
         )
 
 
-def find_slice(subject: Subject) -> Slice:
+def find_slice(subject: TracedKernel) -> AddressSlice:
     """The slice that gives control flow, and address and guard of each access to global memory.
 
     Raises:
@@ -109,8 +109,8 @@ def find_slice(subject: Subject) -> Slice:
 
 
 @lru_cache(maxsize=FLOWS_KEPT)
-def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: frozenset[int] | None) -> Slice:
-    """The same. Args: unknown, stored: as of `Subject`; given: whether memory has values."""
+def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: frozenset[int] | None) -> AddressSlice:
+    """The same. Args: unknown, stored: as of `TracedKernel`; given: whether memory has values."""
     accesses = find_accesses(flow)
     code_slice = _slice(flow, unknown, given, accesses.roots, accesses.touching, stored=stored)
     if code_slice.shared and accesses.copying:
@@ -121,7 +121,11 @@ def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: froze
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """Accesses to global memory in code. Args: touching, copying, writes: as in `Slice`; roots: as of `_slice`."""
+    """Accesses to global memory in code.
+
+    Args:
+        touching, copying, writes: as in `AddressSlice`; roots: as of `_slice`.
+    """
 
     touching: Mapping[int, Touch]
     copying: Mapping[int, BoxTouch]
@@ -152,18 +156,18 @@ def narrow_slice(
     unknown: frozenset[int],
     given: bool,
     wanted: frozenset[int],
-    onward: Mapping[int, int | None],
+    successor: Mapping[int, int | None],
     executed: frozenset[int],
     stored: frozenset[int] | None,
-) -> Slice:
+) -> AddressSlice:
     """The slice that gives control flow, and address and guard of some accesses and of the loads that these need.
 
     Args:
-        unknown, given, stored: as of `_whole_slice`; wanted: places of the accesses; onward: as in `Slice`;
+        unknown, given, stored: as of `_whole_slice`; wanted: places of the accesses; successor: as in `AddressSlice`;
         executed: blocks that are run.
     """
     code = flow.instructions
-    sure = {flow.blocks[block].stop - 1 for block in onward}
+    sure = {flow.blocks[block].stop - 1 for block in successor}
     jumps = {place: names for place, names in jumps_of(flow).items() if place not in sure}
     touching: dict[int, Touch] = {}
     more = set(wanted)
@@ -171,16 +175,16 @@ def narrow_slice(
         touching |= {place: Touch(code[place]) for place in more}
         code_slice = _slice(flow, unknown, given, jumps | _roots(touching, code), touching, executed, stored)
         more = {place for block in code_slice.places for place in block if is_access(code[place])} - touching.keys()
-    return replace(code_slice, onward=onward)
+    return replace(code_slice, successor=successor)
 
 
-def find_deciding_slice(subject: Subject) -> Slice:
+def find_deciding_slice(subject: TracedKernel) -> AddressSlice:
     """The slice that gives control flow alone, and accesses whose values it depends on."""
     return _deciding_slice(subject.flow, subject.unknown, subject.memory.has_values, subject.stored)
 
 
 @lru_cache(maxsize=FLOWS_KEPT)
-def _deciding_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: frozenset[int] | None) -> Slice:
+def _deciding_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: frozenset[int] | None) -> AddressSlice:
     """The same. Args: as of `_whole_slice`."""
     code, jumps, every = flow.instructions, jumps_of(flow), frozenset[int]()
     code_slice = _slice(flow, every, given, jumps, {}, stored=stored)
@@ -204,7 +208,7 @@ def _roots(touching: Mapping[int, Touch], code: Sequence[Instruction]) -> dict[i
     return {place: names(place, touch) for place, touch in touching.items()}
 
 
-def _places_of(code_slice: Slice, code: Sequence[Instruction], families: frozenset[str]) -> list[int]:
+def _places_of(code_slice: AddressSlice, code: Sequence[Instruction], families: frozenset[str]) -> list[int]:
     """Places of a slice whose instructions are of some families."""
     return [place for block in code_slice.places for place in block if code[place].family in families]
 
@@ -217,11 +221,11 @@ def _slice(
     touching: Mapping[int, Touch],
     executed: frozenset[int] | None = None,
     stored: frozenset[int] | None = None,
-) -> Slice:
+) -> AddressSlice:
     """The slice behind registers of some instructions.
 
     Args:
-        unknown, given, stored: as of `_whole_slice`; roots: place -> registers; touching: as in `Slice`;
+        unknown, given, stored: as of `_whole_slice`; roots: place -> registers; touching: as in `AddressSlice`;
         executed: blocks that are run; None: any.
     """
     code, places = flow.instructions, reaching(flow, roots, unknown, executed, stored)
@@ -232,10 +236,12 @@ def _slice(
     sources = {place: read(code[place]) for place in exchanges}
     behind = slice_of(flow, sources, unknown=unknown) if sources and given else ()
     loaded = any(code[place].family in LOADS_AND_COPIES for block in behind for place in block)
-    return Slice(places, touching, exchanging, bool(exchanging) or loaded)
+    return AddressSlice(places, touching, exchanging, bool(exchanging) or loaded)
 
 
-def access_steps(subject: Subject, code_slice: Slice, doubts: Doubts, record: Record) -> dict[int, Step]:
+def access_steps(
+    subject: TracedKernel, code_slice: AddressSlice, doubts: UnknownValues, record: Record
+) -> dict[int, Step]:
     """Steps that replace instructions of a slice: accesses are recorded, and loads return what is known.
 
     Returns:
@@ -258,7 +264,7 @@ def access_steps(subject: Subject, code_slice: Slice, doubts: Doubts, record: Re
     return forgotten | accesses | copies | steps_of(subject.flow, code_slice.writes)
 
 
-def _is_read(subject: Subject, place: int) -> bool:
+def _is_read(subject: TracedKernel, place: int) -> bool:
     """Whether loads may read what an instruction leaves in shared memory."""
     return subject.stored is None or place in subject.stored
 
@@ -273,7 +279,7 @@ def _descriptor_step(instruction: Instruction, touch: Touch, access_step: Step) 
     return step
 
 
-def _box_step(subject: Subject, place: int, touch: BoxTouch, doubts: Doubts, record: Record) -> Step:
+def _box_step(subject: TracedKernel, place: int, touch: BoxTouch, doubts: UnknownValues, record: Record) -> Step:
     """A copy by TMA, which is recorded alone."""
 
     def step(threads: Threads, mask: Array) -> None:
@@ -295,7 +301,9 @@ def _box_step(subject: Subject, place: int, touch: BoxTouch, doubts: Doubts, rec
     return step
 
 
-def _access_step(subject: Subject, place: int, touch: Touch, doubts: Doubts, record: Record, shared: bool) -> Step:
+def _access_step(
+    subject: TracedKernel, place: int, touch: Touch, doubts: UnknownValues, record: Record, shared: bool
+) -> Step:
     """An access by threads. Args: shared: whether what copies leave in shared memory may be loaded."""
     instruction = subject.flow.instructions[place]
     if place in doubts.counter_places:

@@ -22,10 +22,10 @@ from ...sass.decode import Instruction
 from ...sass.memory_instructions import COPY, GLOBAL_LOADS, SHARED_LOADS, SHARED_STORES
 from ...sass.operands import Immediate, Operand, Register
 from ...sass.registers import guard_of, read, result_operands, written
+from ..cta.address_slice import Tracer
 from ..cta.block_counts import PROBES
-from ..cta.doubts import Doubts
 from ..cta.group import CtaGroup, walk_group
-from ..cta.sites import Tracer
+from ..cta.unknown_values import UnknownValues
 
 FEWEST = 64
 """CTAs of a group from which on it saves time to look for stand-ins."""
@@ -56,7 +56,7 @@ def stand_ins(tracer: Tracer, group: CtaGroup, same_places: bool = False) -> tup
     code = tracer.subject.flow.instructions
     if exchanges:
         code_slice = replace(code_slice, exchanging=frozenset(), all_threads=False)
-        tracer = replace(tracer, code_slice=code_slice, doubts=Doubts(tracer.subject))
+        tracer = replace(tracer, code_slice=code_slice, doubts=UnknownValues(tracer.subject))
     hashes = _DecisionHashes(tracer, len(group), same_places, exchanges)
     given = {place: _giving(code[place], number) for number, place in enumerate(sorted(exchanges))}
     for region in sorted(group.trips):
@@ -132,7 +132,7 @@ class _DecisionHashes:
             self.by_cta ^= self.by_cta >> np.uint64(29)
 
     def look(self, place: int, threads: Threads, mask: Array) -> None:
-        """Hash what an instruction is about to read, where it is no sum. Args: as in `walking.Watch`."""
+        """Hash what an instruction is about to read, where it is no sum. Args: as in `path_replay.Watch`."""
         instruction = self._code[place]
         if mask is not self._mask:
             self.add(mask)

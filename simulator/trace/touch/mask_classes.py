@@ -16,11 +16,11 @@ import numpy as np
 
 from ...emulator.thread_values import Array
 from ...sass.memory_instructions import BOX_COPIES, COPY
-from ..alike.narrowed import by_tensor, narrowed
-from ..alike.stand_ins import stand_ins
+from ..alike.per_tensor_slices import by_tensor, narrowed
+from ..alike.representative_ctas import stand_ins
+from ..cta.address_slice import Tracer
 from ..cta.every_thread import signatures
 from ..cta.group import CtaGroup
-from ..cta.sites import Tracer
 from ..positions import Iteration
 from .cta_class import CtaClass
 from .numbering import number_rows
@@ -39,7 +39,7 @@ RUN_AHEAD = frozenset({COPY, *BOX_COPIES})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaskKinds:
+class MaskClasses:
     """Kinds of CTAs.
 
     Args:
@@ -72,7 +72,7 @@ def find_mask_kinds(
     notes: list[str],
     listed: frozenset[int],
     changing: frozenset[int] = frozenset(),
-) -> MaskKinds:
+) -> MaskClasses:
     """Kinds of the CTAs of a class.
 
     Args:
@@ -99,7 +99,7 @@ def find_mask_kinds(
             f" {len(order) - MOST_KINDS} rarest are approximated by the most common one"
         )
         of_cta = np.where(np.isin(of_cta, order[:MOST_KINDS]), of_cta, order[0])
-    return MaskKinds(kinds=[int(kind) for kind in order[:MOST_KINDS]], of_cta=of_cta, scattered=scattered)
+    return MaskClasses(kinds=[int(kind) for kind in order[:MOST_KINDS]], of_cta=of_cta, scattered=scattered)
 
 
 def _kinds_by_probes(cta_class: CtaClass, ignored: frozenset[int], changing: frozenset[int]) -> Array:

@@ -13,7 +13,7 @@ Registers = Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class InductionVariable:
     """How a register goes on from iteration to iteration: round and round, and on by a step with each round.
 
     Args:
@@ -34,13 +34,13 @@ class Course:
         return ahead
 
 
-def courses_of(past: Sequence[Registers], names: Iterable[str]) -> dict[str, Course] | str:
+def courses_of(past: Sequence[Registers], names: Iterable[str]) -> dict[str, InductionVariable] | str:
     """Courses of registers that change; the name of one that has none yet.
 
     Args:
         past: registers at the begin of iterations, the present one last; names: of those that count.
     """
-    courses: dict[str, Course] = {}
+    courses: dict[str, InductionVariable] = {}
     for name in names:
         values = [registers[name] for registers in past if name in registers]
         if not values or all(value is values[-1] for value in values[-AGREEING:]):
@@ -53,7 +53,7 @@ def courses_of(past: Sequence[Registers], names: Iterable[str]) -> dict[str, Cou
     return courses
 
 
-def _course_of(values: Sequence[Value]) -> Course | None:
+def _course_of(values: Sequence[Value]) -> InductionVariable | None:
     """The shortest round that the last values agree with."""
     if any(known is not values[-1][1] and not np.array_equal(known, values[-1][1]) for _, known in values):
         return None
@@ -63,7 +63,7 @@ def _course_of(values: Sequence[Value]) -> Course | None:
             (other := _step(values[at - rounds][0], values[at][0])) is not None and np.all(other == step)
             for at in range(-2, -1 - AGREEING, -1)
         ):
-            return Course(tuple(value for value, _ in values[-rounds:]), step if step.any() else None)
+            return InductionVariable(tuple(value for value, _ in values[-rounds:]), step if step.any() else None)
     return None
 
 
