@@ -69,7 +69,7 @@ def test_a_shared_list_touches_what_tiles_of_their_own_touch(both: tuple[Launch,
     """The same accesses in every CTA, and the same bytes in all, each once, and at least."""
     single, listed = both
     for cta in range(CTAS):
-        same = [sorted((one.col, one.cols) for one in accesses(those.program, cta)) for those in both]
+        same = [sorted((access.col, access.cols) for access in accesses(those.program, cta)) for those in both]
         assert same[0] == same[1]
     assert tally(single.program) == tally(listed.program)
     assert compulsory_read_bytes(single) == compulsory_read_bytes(listed) > 0
