@@ -101,7 +101,7 @@ class RecordedLaunch:
 
     def __repr__(self) -> str:
         """One line: kernel and grid."""
-        return f"<Capture: {self.name}, grid {' x '.join(map(str, self.grid))}>"
+        return f"<RecordedLaunch: {self.name}, grid {' x '.join(map(str, self.grid))}>"
 
 
 class Recording(list[RecordedLaunch]):
