@@ -16,7 +16,7 @@ from ..sm.step_cost import PIPES, StepCost
 from ..traffic import Traffic
 from .activity import activity_of, utilisation_of
 from .bottleneck import LAUNCH, TAIL, causes_of
-from .notes import kv_working_set_bytes, l2_fit_of
+from .notes import kv_under_way_bytes, l2_fit_of
 from .prediction import LaunchPrediction
 
 
@@ -78,7 +78,7 @@ def predict_launch(
     spent_s |= {TAIL: run.idle_cycles / clock_hz, LAUNCH: time_s - run.cycles / clock_hz}
     places = device.sms * residency.ctas_per_sm
     waves = launch.cta_count / places
-    kv_bytes = kv_working_set_bytes(launch, places)
+    kv_bytes = kv_under_way_bytes(launch, places)
     return LaunchPrediction(
         name=launch.name,
         grid=launch.grid,
@@ -89,7 +89,7 @@ def predict_launch(
         causes=causes_of(spent_s, time_s),
         utilisation=utilisation,
         global_smem_fraction=_global_smem_fraction(costs, exact.executions),
-        kv_working_set_bytes=kv_bytes,
+        kv_under_way_bytes=kv_bytes,
         l2_fit=l2_fit_of(launch, exact, kv_bytes, run.hbm_read_bytes, device),
         ctas_per_sm=residency.ctas_per_sm,
         occupancy_fraction=residency.occupancy_fraction,

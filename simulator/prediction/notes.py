@@ -45,7 +45,7 @@ WRITTEN = 0.2
 """Share of what HBM moves from which on writes matter to the time."""
 
 
-def kv_working_set_bytes(launch: Launch, places: int) -> int:
+def kv_under_way_bytes(launch: Launch, places: int) -> int:
     """K and V of all heads that the CTAs which run at a time read [B]; 0 where a launch reads neither.
 
     Args:
@@ -144,7 +144,7 @@ def l2_notes(predicted: Sequence[LaunchPrediction], device: Device) -> tuple[str
     where = "a partition of L2" if device.l2_partitions > 1 else "L2"
     fit = {NEAR: f"nearly fill {where}", BEYOND: f"exceed {where}"}
     notes = tuple(
-        f"K and V of the heads in flight ({units.capacity(launch.kv_working_set_bytes)}) {fit[launch.l2_fit]} ({room}):"
+        f"K and V of the heads in flight ({units.capacity(launch.kv_under_way_bytes)}) {fit[launch.l2_fit]} ({room}):"
         " CTAs drift apart, and late ones read again from HBM what early ones had in L2:"
         f" {units.traffic(launch.traffic.hbm_read_bytes)} in total"
         for launch in predicted

@@ -36,7 +36,7 @@ class LaunchPrediction:
         sustained_clock_hz: the clock under the power limit, where the launch repeats for longer than `BURST_S` [Hz].
         overhead_s: launch overhead within `traffic.time_s` [s].
         causes: what the time goes to -> share of it, as `bottleneck.causes_of` divides it.
-        kv_working_set_bytes: K and V of all heads that the CTAs which run at a time read [B].
+        kv_under_way_bytes: K and V of all heads that the CTAs which run at a time read [B].
         l2_fit: `near` or `beyond` where they nearly fill or exceed a partition of L2 and HBM reads them again, else
             empty (`notes`).
         utilisation: resource name -> busy fraction of the launch's cycles.
@@ -64,7 +64,7 @@ class LaunchPrediction:
     overhead_s: float
     causes: dict[str, float]
     utilisation: dict[str, float]
-    kv_working_set_bytes: int
+    kv_under_way_bytes: int
     l2_fit: str
     ctas_per_sm: int
     occupancy_fraction: float
@@ -204,7 +204,7 @@ class Prediction:
     @property
     def l2_fit(self) -> str:
         """How K and V fit into L2 in the launch that they crowd it most; empty where they do, or are read once."""
-        return max(self.launches, key=lambda launch: bool(launch.l2_fit) * launch.kv_working_set_bytes).l2_fit
+        return max(self.launches, key=lambda launch: bool(launch.l2_fit) * launch.kv_under_way_bytes).l2_fit
 
     @property
     def clock_hz(self) -> float:

@@ -17,7 +17,7 @@ def row_of(time_s: float | None, label: str = "", name: str = "k", refused: str 
     prediction = LaunchPrediction(
         name=name, grid=(4, 1, 1), traffic=traffic, clock_hz=1e9,
         sustained_clock_hz=1e9, overhead_s=0.0, causes={"hbm": 0.75, "wait": 0.25}, utilisation={"hbm": 0.75},
-        kv_working_set_bytes=0, l2_fit="", ctas_per_sm=2, occupancy_fraction=0.5, occupancy_limit="registers",
+        kv_under_way_bytes=0, l2_fit="", ctas_per_sm=2, occupancy_fraction=0.5, occupancy_limit="registers",
         waves=0.1, tail_fraction=0.1, num_warps=4, num_stages=3, registers_per_thread=64, spilled_bytes_per_thread=0,
         smem_bytes_per_cta=1024, resources="compiled", cost="compiled", simulated_fraction=1.0,
     )  # fmt: skip

@@ -46,7 +46,7 @@ def a_launch(
         overhead_s=overhead_s,
         causes={bottleneck: 0.6, "tail": 0.1, "launch": 0.1, "wait": 0.2} | {bottleneck: 0.6},
         utilisation={"tensor": 0.6, "mufu": 0.5, "hbm": 0.04},
-        kv_working_set_bytes=1 << 20,
+        kv_under_way_bytes=1 << 20,
         l2_fit=l2_fit,
         ctas_per_sm=2,
         occupancy_fraction=0.125,

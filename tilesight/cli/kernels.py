@@ -154,7 +154,7 @@ class Function:
         def answer(
             recorded: "RecordedFunction", how: dict[str, Any]
         ) -> "tuple[KernelsPrediction, str, Difference | None]":
-            asked = replace(question, on_progress=how["tell"])
+            asked = replace(question, on_progress=how["on_progress"])
             side, prediction = side_predicted(compiled_side(self.target, recorded, asked), asked, shown=True)
             return prediction, saved_text(side, recorded), Difference(old, side) if old else None
 
@@ -178,7 +178,7 @@ class Function:
                 announce()  # only now: an answer that is kept loads no engine
                 on_progress(stage.text)
 
-            how = {"compile_limit_s": code_s, "limit_s": limit_s, "tell": under_way}
+            how = {"compile_limit_s": code_s, "limit_s": limit_s, "on_progress": under_way}
             with bad_input():
                 return answer(recorded, how)
 

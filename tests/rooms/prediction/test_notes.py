@@ -11,7 +11,7 @@ from tilesight.simulator.launch.program import Launch, Tensor, TileProgram
 from tilesight.simulator.launch.resources import Resources
 from tilesight.simulator.launch.traced import TracedCode
 from tilesight.simulator.launch.walk import tally
-from tilesight.simulator.prediction.notes import RING, kv_working_set_bytes, l2_fit_of, not_modelled_notes, tile_notes
+from tilesight.simulator.prediction.notes import RING, kv_under_way_bytes, l2_fit_of, not_modelled_notes, tile_notes
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.problems.softmax import SoftmaxProblem
 from tilesight.simulator.schedules.config import Config
@@ -74,7 +74,7 @@ def test_heads_under_way_are_those_that_running_ctas_read(order: str, heads: int
     """Sixteen CTAs at a time: four query tiles of four query heads of a group, or one query tile of 16 heads."""
     problem = AttentionProblem(batch=2, heads=16, kv_heads=8, seqlen_q=1024, seqlen_k=1024, head_dim=64)
     (launch,) = launches_of(problem, "flash2", Config(**TILES, cta_order=order), H200)
-    assert kv_working_set_bytes(launch, places=16) == heads * 2 * 1024 * 64 * 2
+    assert kv_under_way_bytes(launch, places=16) == heads * 2 * 1024 * 64 * 2
 
 
 @pytest.mark.parametrize(
