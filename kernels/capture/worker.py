@@ -6,12 +6,11 @@ user's code prints goes to stderr.
 
 import random
 import sys
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
 import torch
 
 from ...simulator.device.device import load_device
@@ -30,10 +29,19 @@ from .user_function import Unusable, lacks_grid, located, raised_by, shown_argum
 def answer(job: dict[str, Any]) -> dict[str, Any]:
     """As `_answer`; `witnesses`: files that it is made of, None: nobody knows. Args: job: with `asked_ns`, now [ns]."""
     opened = FileAccessLog(job["asked_ns"], ())
-    for seed in (random.seed, np.random.seed, torch.manual_seed):  # what is drawn is the same each time
-        seed(0)
+    _seed()
     made, witnesses = _answer(job), opened.witnesses()
     return made | {"witnesses": None if witnesses is None else [asdict(witness) for witness in witnesses]}
+
+
+def _seed() -> None:
+    """Let what the user's code draws be the same each time; an environment with torch may lack numpy."""
+    random.seed(0)
+    torch.manual_seed(0)
+    with suppress(ImportError):
+        import numpy as np
+
+        np.random.seed(0)
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:

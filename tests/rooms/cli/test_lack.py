@@ -1,5 +1,6 @@
 """Packages that are missing, or of another version than is supported: one line, and only where they are needed."""
 
+import re
 import subprocess
 import sys
 
@@ -36,4 +37,6 @@ def test_commands_need_no_extra() -> None:
     for command in (["simulate"], ["explore", "--block-m", "64", "--block-n", "64"], ["compare", "--seqlens", "256"]):
         wanted = [*command, *(shape if command[0] != "compare" else shape[:4])]
         finished = subprocess.run([sys.executable, "-c", text, *wanted], capture_output=True, text=True, check=False)
-        assert (finished.returncode, finished.stderr) == (0, ""), finished.stderr
+        # On a busy machine a line now and then says how far the work has come.
+        said = [line for line in finished.stderr.splitlines() if not re.search(r"\d+ of \d+ ", line)]
+        assert (finished.returncode, said) == (0, []), finished.stderr
