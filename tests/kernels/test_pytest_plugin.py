@@ -1,11 +1,8 @@
 """`pytest --tilesight`: limits and baselines of a user's kernels, as the user's tests see them."""
 
 import json
-import re
-from pathlib import Path
 
 import pytest
-from house.farm import ROOT
 from tilesight.kernels.launch.availability import missing_package
 from users_file import DOUBLE
 
@@ -221,16 +218,3 @@ def raises():
         ]
     )
     assert not (user.path / "tilesight-baselines").exists()
-
-
-def test_the_page_shows_tests_that_run(user: pytest.Pytester) -> None:
-    """The example of the page, with an update and without."""
-    section = (ROOT / "docs" / "diff.md").read_text("utf-8").partition("## In your tests")[2]
-    program = re.search(r"```python\n(.*?)```", section, re.DOTALL)
-    assert program
-    (user.path / "bench" / "kernels.py").write_text(SMALL, "utf-8")
-    Path("bench/__init__.py").touch()
-    Path("test_speed.py").write_text(program[1], "utf-8")
-    for options in (UPDATE, ("--tilesight",)):
-        result = user.runpytest_inprocess(*options)
-        result.assert_outcomes(passed=3)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from machine.toys import ONE_PARTITION, TILE_BYTES, launch, run, tensor, tile, writes
-from tilesight.simulator.core.engine.slices import BEGIN_BYTES
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.launch.lists import Lists
@@ -100,15 +99,13 @@ def scattered(lines: int, lanes_at_a_word: int, *, integers: bool = True) -> Lau
     order = np.lexsort((random.random(len(passes)), np.repeat(np.arange(ctas * times), counts)))
     lists = Lists(
         spans=np.stack([np.cumsum(counts) - counts, counts], axis=1),
-        pieces=np.stack(np.divmod(np.array(passes)[order] * SECTOR_BYTES + BEGIN_BYTES, LINE_BYTES), axis=1),
+        pieces=np.stack(np.divmod(np.array(passes)[order] * SECTOR_BYTES, LINE_BYTES), axis=1),
         at="at",
         until="until",
         per=(("i", 1),),
     )
     element = DTYPES["u8"]
-    # The program's lines begin at a group of slices, behind which a tensor begins.
-    rows = lines + BEGIN_BYTES // LINE_BYTES
-    sums = Tensor(name="Y", role="output", slabs=1, rows=rows, cols=LINE_BYTES, dtype=element)  # type: ignore[arg-type]
+    sums = Tensor(name="Y", role="output", slabs=1, rows=lines, cols=LINE_BYTES, dtype=element)  # type: ignore[arg-type]
     added = Tile(
         tensor="Y",
         slab="slab",

@@ -15,8 +15,6 @@ FREE, LAST = 0, 1
 """Elements of a slice: when it is free, and the sector that it added to last, plus one."""
 TENSOR_BYTES = 1 << 20
 """Apart from which the places of tensors begin, for each granule before them: whole stretches of slices."""
-BEGIN_BYTES = 512
-"""Beyond that, a tensor begins: PyTorch puts small ones at multiples of it, half of them across groups of blocks."""
 STEPS = (7, 11, 13, 17, 19, 23)
 """From a pair's slices to the next one's; none divides the pairs of a partition, of which there are 20 or 24."""
 

@@ -35,7 +35,7 @@ from .links import (
 from .lru import Lru, is_present, touch
 from .memory import ARRIVES, ASKED, Memory, near_partition
 from .program import COEFFICIENT, COL, LIST, ROW, TERMS, VARIABLE, Program
-from .slices import BEGIN_BYTES, TENSOR_BYTES, request
+from .slices import TENSOR_BYTES, request
 from .translations import translate
 
 
@@ -169,7 +169,7 @@ def _access_at(
                 window = granule // fold
                 granule -= window * fold
             place = granule * high * wide + (max(i * high, row) - i * high) * wide + max(j * wide, col) - j * wide
-            place += tensor.base * TENSOR_BYTES + BEGIN_BYTES
+            place += tensor.base * TENSOR_BYTES
             granule += tensor.base
             if tensor.folded == 1 and memory.windows[granule] != window:
                 renew(memory.l2, memory.ready, memory.free, memory.counter, rates, granule, time)
