@@ -38,7 +38,7 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
             loads.setdefault(tile.tensor, []).append((tile, around))
     if program.item_count > MOST_ITEMS and any(program.tensor(name).slabs == 1 for name in loads):
         return 0  # the first items do not hold all of a tensor's only slab
-    covered = {name: _Slab(tensors.table[tensors.index[name]]) for name in loads}
+    covered = {name: Slab(tensors.table[tensors.index[name]]) for name in loads}
     listed = _Listed()
     first = program.items(np.zeros(1, dtype=np.int64))[0]
     slab_of = dict(zip(program.variables, first.tolist(), strict=True))
@@ -101,7 +101,7 @@ def _names(tile: Tile, around: tuple[Loop, ...]) -> set[str]:
     return {tile.slab, *lists, *lengths, *(name for name, _ in (*tile.row, *tile.col))}
 
 
-class _Slab:
+class Slab:
     """What is loaded of one slab, as rectangles of granules. Args: row: of the table of tensors."""
 
     def __init__(self, row: np.void) -> None:

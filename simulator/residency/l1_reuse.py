@@ -66,7 +66,7 @@ def served_by_l1(launch: Launch, residency: Residency, device: Device, resident:
     before, between = _of_the_cta_before(launch, device, item)
     # Those of the first wave find nothing of others.
     later = max(0.0, 1.0 - resident * device.sms / launch.program.item_count)
-    for name, what, size in islice(_tiles(launch, item), MOST_TILES):
+    for name, what, size in islice(tiles_of(launch, item), MOST_TILES):
         distance = held.moved(numbers.setdefault(what, len(numbers)), size)
         if name == STORED:
             continue
@@ -88,7 +88,7 @@ def _of_the_cta_before(launch: Launch, device: Device, item: int) -> tuple[Set[A
     other = item - apart if item >= apart else item + apart
     if other >= program.item_count:
         return frozenset(), 0
-    tiles = list(islice(_tiles(launch, other), MOST_TILES + 1))
+    tiles = list(islice(tiles_of(launch, other), MOST_TILES + 1))
     if len(tiles) > MOST_TILES:
         return frozenset(), 0
     return {what for _, what, _ in tiles}, sum(size for _, _, size in tiles)
@@ -120,7 +120,7 @@ class _Held:
         return distance
 
 
-def _tiles(launch: Launch, item: int) -> Iterator[tuple[str, Access, int]]:
+def tiles_of(launch: Launch, item: int) -> Iterator[tuple[str, Access, int]]:
     """What an item moves through L1, in order: the step that loads it, or `STORED`; what it is; its size [B]."""
     for step, variables in executions(launch.program, item):
         for tiles, name in ((step.loads, step.name), (step.stores, STORED)):

@@ -88,7 +88,7 @@ def test_a_shared_list_takes_the_time_of_tiles_of_their_own(both: tuple[Launch, 
 
 def test_rows_of_a_shared_list_are_looked_for_in_l1(both: tuple[Launch, Launch]) -> None:
     """As many loads of the same sizes as of tiles of their own."""
-    single, listed = (sorted((what.col, size) for _, what, size in l1_reuse._tiles(those, 1)) for those in both)
+    single, listed = (sorted((what.col, size) for _, what, size in l1_reuse.tiles_of(those, 1)) for those in both)
     assert single == listed
     assert len(single) == TRIPS * 75
 
@@ -100,8 +100,8 @@ def test_pieces_that_are_looked_at_in_parts_are_the_same_bytes(
     listed, looked_at = both[1], list[int]()
     tensors = lower_tensors((listed,), GPU, "chunk")
     whole = touched.touched_bytes(listed.program, tensors)
-    add = touched._Slab.add
-    monkeypatch.setattr(touched._Slab, "add", lambda *given: looked_at.append(len(given[1])) or add(*given))
+    add = touched.Slab.add
+    monkeypatch.setattr(touched.Slab, "add", lambda *given: looked_at.append(len(given[1])) or add(*given))
     monkeypatch.setattr(touched, "PIECES_AT_ONCE", 80)
     assert touched.touched_bytes(listed.program, tensors) == whole
     assert max(looked_at) <= 80
