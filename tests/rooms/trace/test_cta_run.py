@@ -1,7 +1,7 @@
 """CTAs that are followed together, each as if it were alone."""
 
 import numpy as np
-from rooms.trace.test_stand_ins import ADDRESS, COLUMN, GRID, LOAD, MASK, subject_of
+from rooms.trace.test_representative_ctas import ADDRESS, COLUMN, GRID, LOAD, MASK, subject_of
 from tilesight.simulator.trace.cta.address_slice import Tracer, find_slice
 from tilesight.simulator.trace.cta.cta_run import CtaRun, follow_cta, follow_ctas
 from tilesight.simulator.trace.cta.unknown_values import UnknownValues

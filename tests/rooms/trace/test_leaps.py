@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooms.trace.test_cta_run import as_lists
-from rooms.trace.test_stand_ins import ADDRESS, COLUMN, GRID, subject_of
+from rooms.trace.test_representative_ctas import ADDRESS, COLUMN, GRID, subject_of
 from tilesight.simulator.emulator.leap import leaper
 from tilesight.simulator.emulator.leap.induction_variables import courses_of
 from tilesight.simulator.emulator.thread_values import word
@@ -64,7 +64,7 @@ def test_what_is_leaped_over_is_as_if_it_were_followed(trips: int, stages: int, 
     for limit in (leaper.MOST_LOOPS, 0):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(leaper, "MOST_LOOPS", limit)
-            patch.setattr("tilesight.simulator.trace.cta.walking.FIRST_LEAP", 8 if limit else 1 << 30)
+            patch.setattr("tilesight.simulator.trace.cta.path_replay.FIRST_LEAP", 8 if limit else 1 << 30)
             subject = tiles(trips, stages, depth)
             tracer = tracer_of(subject)
             runs = [follow_cta(tracer, CTAS[0]), *follow_ctas(tracer, CTAS[1:])]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rooms.trace.test_stand_ins import ADDRESS, COLUMN, CONSTANTS, MASK, X, subject_of
+from rooms.trace.test_representative_ctas import ADDRESS, COLUMN, CONSTANTS, MASK, X, subject_of
 from support.listings import flow_of, listing
 from tilesight.simulator.emulator.global_memory import Memory
 from tilesight.simulator.emulator.storage import Storage

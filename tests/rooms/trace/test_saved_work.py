@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from rooms.trace.test_stand_ins import ADDRESS, COLUMN, GRID, LOAD, MASK, subject_of
+from rooms.trace.test_representative_ctas import ADDRESS, COLUMN, GRID, LOAD, MASK, subject_of
 from tilesight.simulator.emulator.compute import arithmetic
 from tilesight.simulator.emulator.leap import guess
 from tilesight.simulator.emulator.semantics import compile_instruction
