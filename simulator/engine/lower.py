@@ -40,7 +40,7 @@ from ..launch.program import ASYNCHRONOUS, THROUGH_L1, Affine, Launch, Loop, Ste
 from ..launch.walk import pipelined_stages, steps
 from ..limits import SECTOR_BYTES
 from ..sm.step_cost import StepCost
-from .neighbours import bytes_beside, read_alone, row_of
+from .neighbours import Row, bytes_beside, read_alone, row_of
 
 SPILLED_BYTES, LEAST_BYTES, MOST_SPILLED = 1 << 16, 256, 62
 """Granules of spilled registers: of one size, no larger than the first, a multiple of the second [B], as long as there
@@ -279,7 +279,9 @@ def _lower_tiles(
     """Tiles and where they begin, as in `core.engine.program`. Args: added: whether a load of its step has added it."""
     rows: list[tuple[float, ...]] = []
     origins = np.zeros((len(tiles), 3, TERMS, 2), dtype=np.int64)
-    begun = Counter(row_of(launch.program, tile) for tile in tiles)
+    taken: Counter[Row] = Counter()
+    for tile in tiles:
+        taken[row_of(launch.program, tile)] += tile.cols * _element_bytes(launch, tile)
     base = 1
     for tile, waits, origin in zip(tiles, added, origins, strict=True):
         element_bytes = _element_bytes(launch, tile)
@@ -298,7 +300,7 @@ def _lower_tiles(
             lists, terms_of_lists = (variables[tile.lists.at], base), tile.lists.per
             base += len(tile.lists.spans) + len(tile.lists.pieces)
         beside = bytes_beside(launch.program, tile, extent[1])
-        alone = read_alone(launch.program, tile, beside, begun)
+        alone = read_alone(launch.program, tile, beside, taken)
         places = (*lists, tile.is_gathered, beside, alone)
         rows.append((index[tile.tensor], variables[tile.slab], *extent, *flags, tile.part_fraction, *places))
         for axis, terms, factor in ((ROW, tile.row, 1), (COL, tile.col, element_bytes), (LIST, terms_of_lists, 1)):

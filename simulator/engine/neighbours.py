@@ -38,14 +38,14 @@ def bytes_beside(program: TileProgram, tile: Tile, width: int) -> int:
     return LINE_BYTES if len(goes_on) and goes_on.mean() > HALF else width
 
 
-def read_alone(program: TileProgram, tile: Tile, beside: int, tiles: Mapping[Row, int]) -> bool:
+def read_alone(program: TileProgram, tile: Tile, beside: int, taken: Mapping[Row, int]) -> bool:
     """Whether nothing reads on along the rows of a tile while what is beside them is in L2.
 
     A tile that a loop moves along its rows comes back for what is beside a sector when that has left L2.
 
     Args:
         beside: as of `bytes_beside` [B].
-        tiles: row -> tiles of the launch that begin there.
+        taken: row -> bytes of it that all tiles of the launch take that begin there.
     """
     row = row_of(program, tile)
-    return tiles[row] == 1 and beside < (SECTOR_BYTES if row[-1] else LINE_BYTES)
+    return max(beside, taken[row]) < (SECTOR_BYTES if row[-1] else LINE_BYTES)

@@ -136,8 +136,10 @@ def _access_at(
         in_part = 1.0 if beside < LINE_BYTES else 0.0
         if in_part == 0.0 and tensor.rows == 1:
             in_part = min(1.0, (-col % LINE_BYTES + (col + width) % LINE_BYTES) / width)
-        read_cost += in_part * rates.hbm_part_line_cost
-        if tile.part > 0 and tile.adds == 0:
+        # Rows no longer than what HBM fetches at once come line by line, however little of each is asked for.
+        if tensor.row_bytes > rates.hbm_fetch_bytes:
+            read_cost += in_part * rates.hbm_part_line_cost
+        if beside >= LINE_BYTES and tile.part > 0 and tile.adds == 0:
             cost += in_part * rates.hbm_part_line_cost
         if in_part == 0.0 and beside < 2 * LINE_BYTES:
             read_cost += rates.hbm_single_line_cost
