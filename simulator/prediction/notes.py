@@ -91,7 +91,7 @@ def few_lines_notes(launch: Launch, prediction: LaunchPrediction, device: Device
         return ()
     return (
         f"atomics add to {', '.join(few)}: which slices of L2 hold so few lines depends on where they begin,"
-        " which is not known; the time may be 1.5 times as long, or as short",
+        " which is not known; the time may be twice as long, or half",
     )
 
 

@@ -7,11 +7,18 @@ import pytest
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.explore.explore import explore
-from tilesight.simulator.launch.program import Launch, Tensor, TileProgram
+from tilesight.simulator.launch.program import Launch, Step, Tensor, Tile, TileProgram
 from tilesight.simulator.launch.resources import Resources
 from tilesight.simulator.launch.traced import TracedCode
 from tilesight.simulator.launch.walk import tally
-from tilesight.simulator.prediction.notes import RING, kv_under_way_bytes, l2_fit_of, not_modelled_notes, tile_notes
+from tilesight.simulator.prediction.notes import (
+    RING,
+    few_lines_notes,
+    kv_under_way_bytes,
+    l2_fit_of,
+    not_modelled_notes,
+    tile_notes,
+)
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.problems.softmax import SoftmaxProblem
 from tilesight.simulator.schedules.config import Config
@@ -187,3 +194,26 @@ def test_rings_of_barriers_with_loops_of_unlike_lengths_are_said_to_read_too_lit
     assert RING in WAITING
     assert "K and V of a causal attention came out 6.8 % too few" in left_out(1, 1, cost=f"tiles: {WAITING}", classes=2)
     assert left_out(1, 1, cost=f"tiles: {WAITING}") == left_out(1, 1, classes=2) == ""
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "path", "binding", "said"),
+    [(2048, "atomic", "wait", True), (128, "atomic", "wait", False), (1 << 20, "atomic", "wait", False),
+     (2048, "plain", "wait", False), (2048, "atomic", "hbm", False)],
+)  # fmt: skip
+def test_sums_in_few_lines_are_said_to_depend_on_where_these_begin(
+    size_bytes: int, path: str, binding: str, said: bool
+) -> None:
+    """Where they limit; a block lies in one slice, and many lines in all."""
+    sums = Tensor(name="Y", role="output", slabs=1, rows=1, cols=size_bytes, dtype=DTYPES["u8"])
+    step = Step(name="add", stores=(Tile(tensor="Y", slab="slab", rows=1, cols=4, path=path),))
+    program = TileProgram(
+        tensors=(sums,), variables=("slab",), items=np.zeros_like, item_count=1, period_items=1, body=(step,)
+    )
+    resources = Resources(registers_per_thread=32, smem_bytes_per_cta=0)
+    launch = Launch(
+        name="count", grid=(1, 1, 1), num_warps=4, num_stages=1, program=program, dtype="fp32", resources=resources
+    )
+    (predicted,) = simulate(DECODE, schedule="flash2", device=H200).launches
+    predicted = replace(predicted, causes={"wait": 0.1, "hbm": 0.1} | {binding: 0.8})
+    assert bool(few_lines_notes(launch, predicted, H200)) is said
