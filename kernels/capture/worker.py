@@ -27,7 +27,7 @@ from .user_function import Unusable, lacks_grid, located, raised_by, shown_argum
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """As `_answer`; `witnesses`: files that it is made of, None: nobody knows. Args: job: with `asked_ns`, now [ns]."""
+    """As `_answer`; `witnesses`: files that it is made of; None: not known. Args: job: with `asked_ns`, now [ns]."""
     opened = FileAccessLog(job["asked_ns"], ())
     _seed()
     made, witnesses = _answer(job), opened.witnesses()

@@ -8,7 +8,7 @@ although functions and constants of other files are compiled into it.
 So the stamp of every cached function here is a digest of all files of this folder and below, and of `limits`.
 
 A function that compiled functions call is a *part* of each of them. numba would optimize it, make machine code of it
-and keep it first, at every level of calls anew, though nobody runs that: two thirds of the time.
+and keep it first, at every level of calls anew, though none of it is run: two thirds of the time.
 Here a part goes into its callers as it is, and LLVM sees it once, in the function that Python calls.
 """
 

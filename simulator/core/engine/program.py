@@ -49,7 +49,7 @@ TILE = np.dtype(
         ("lists_base", np.int64),  # where all of its lists begin
         ("gathered", np.int64),  # whether each item has lists of its own
         ("beside", np.int64),  # bytes of a row that it and those of the next items take side by side
-        ("alone", np.int64),  # whether nobody reads on along its rows, which are shorter than a line
+        ("alone", np.int64),  # whether nothing reads on along its rows, which are shorter than a line
     ]
 )
 STEP_TILES = np.dtype(

@@ -144,7 +144,7 @@ def _access_at(
         if in_part == 0.0 and beside < 2 * LINE_BYTES:
             read_cost += rates.hbm_single_line_cost
         if one_of_several or (rows > 1 and tile.alone == 1):
-            # Nobody else reads or writes beside it while it is in L2.
+            # Nothing else reads or writes beside it while it is in L2.
             grown = (row_bytes + rates.hbm_fetch_bytes - 1) // rates.hbm_fetch_bytes * rates.hbm_fetch_bytes / row_bytes
         if one_of_several:
             cost = max(cost, rates.hbm_lone_write_bytes / width)
