@@ -286,10 +286,10 @@ def found_device(device: Device | str | PathLike[str]) -> tuple[Device, str]:
 def device_of_product(product: str) -> str | None:
     """The catalogue's device of that product, by the name that the driver reports; None where there is none.
 
-    The longest name counts, and all of a word: an `H100 PCIe` is no `H100`, an `L40S` no `L4`.
+    The longest name counts, and all of a word: an `H100 PCIe` is no `H100`, an `L40S` no `L4`, a `GB200` no `B200`.
     """
     parts = {device.product: name for name in catalogue() if (device := load_device(name)).product}
-    fitting = [part for part in parts if re.search(rf"{re.escape(part)}(?!\w)", product)]
+    fitting = [part for part in parts if re.search(rf"(?<!\w){re.escape(part)}(?!\w)", product)]
     return parts[max(fitting, key=len)] if fitting else None
 
 
