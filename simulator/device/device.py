@@ -168,6 +168,7 @@ class Device:
     )
     launch_stream_s: float = number(0, 1e-3, doc="time from kernel to kernel in a stream, at least")
     launch_graph_s: float = number(0, 1e-3, doc="the same inside a replayed CUDA graph")
+    nvlink_bytes_per_s: float = number(0, 1e14, optional=True, doc="NVLink bandwidth out of a GPU; 0: it has none")
 
     sm: SmNumbers
     """What belongs to its architecture more than to the product: `device/sm/`, and the table [sm] of its file."""
