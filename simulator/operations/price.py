@@ -297,9 +297,8 @@ def _family(name: str, operation: Operation) -> Price | None:
 def _of_kind(operation: Operation, kind: str) -> str:
     """Why operands of a kind have no price. Args: kind: e.g. `of float64`."""
     cure = f"--price {operation.name}=450GB/s states its bandwidth"
-    return (
-        f"{operation.name} {kind} has no price; {cure if is_collective(operation) else 'its bytes are a lower bound'}"
-    )
+    cure = cure if is_collective(operation) else "its bytes are a lower bound"
+    return f"{operation.name} {kind} has no price; {cure}"
 
 
 def _unknown(operation: Operation) -> str:
