@@ -9,7 +9,7 @@ from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from ..arguments import check_settings, function_or_none, instance, optional_whole, whole
+from ..arguments import Settings, check_settings, function_or_none, instance, optional_whole, whole
 from ..device.device import Device, found_device
 from ..display.columns import html_table
 from ..display.files import kept, page_made, written_by
@@ -32,7 +32,17 @@ from .fastest import survey_problem
 from .ranking import ranking_columns, ranking_rows, short_text
 from .rules import rule_notes
 from .space import Options, configs_of, none_able, schedules_named, those_able, unlike
-from .trial import Settings, Trial, answer_known, candidate_of, rank_of, ranking, tried, with_launches, with_resources
+from .trial import (
+    Trial,
+    TrialSettings,
+    answer_known,
+    candidate_of,
+    rank_of,
+    ranking,
+    tried,
+    with_launches,
+    with_resources,
+)
 from .triton_configs import triton_configs_text
 
 if TYPE_CHECKING:
@@ -205,24 +215,28 @@ def explore(
     function_or_none("progress", progress, "(done, all)")
     workers = optional_whole("workers", workers)
     registers, smem_bytes = optional_whole("registers", registers), optional_whole("smem_bytes", smem_bytes, 0)
-    check_settings(l2=l2, overhead=overhead, resolution=resolution, cost=cost)
+    check_settings(cost=cost)
+    simulation = Settings(l2=l2, overhead=overhead, resolution=resolution)
     gpu, name = found_device(device)
     source = cost if registers is None and smem_bytes is None else "tiles"
     jobs, left_out = plan(problem, schedule, fixed, source, compiles=resources_of is not None)
     trials = [with_launches(Trial(candidate=job), problem, gpu) for job in jobs]
     together_s = time_limit_s * (workers or cores())
     # The baseline is in its own configuration whatever else is given.
-    plain = Settings(l2=l2, overhead=overhead, cost=cost, limit_s=each_limit_s, until_s=process_s() + together_s)
+    plain = TrialSettings(
+        simulation=replace(simulation, resolution="chunk"),
+        cost=cost,
+        limit_s=each_limit_s,
+        until_s=process_s() + together_s,
+    )
     like = schedules_named(schedule, type(problem))[0]
     against = baselines(problem, like, gpu, plain, workers) if with_baseline else []
     if resources_of:
         both = with_resources([*against, *trials], resources_of)
         against, trials = both[: len(against)], both[len(against) :]
     until_s = process_s() + together_s
-    settings = Settings(
-        l2=l2,
-        overhead=overhead,
-        resolution=resolution,
+    settings = TrialSettings(
+        simulation=simulation,
         registers=registers,
         smem_bytes=smem_bytes,
         cost=cost,
@@ -269,7 +283,9 @@ def explore(
     )
 
 
-def takes_longer(limit_s: float, problem: Problem, device: Device, trials: Sequence[Trial], settings: Settings) -> bool:
+def takes_longer(
+    limit_s: float, problem: Problem, device: Device, trials: Sequence[Trial], settings: TrialSettings
+) -> bool:
     """Whether trials take more of the cores than they may, by one from the middle of those that are not known."""
     waiting = [trial for trial in trials if not answer_known(problem, device, settings, trial)]
     if not waiting:
@@ -280,7 +296,7 @@ def takes_longer(limit_s: float, problem: Problem, device: Device, trials: Seque
 
 
 def _promising_first(
-    problem: Problem, device: Device, trials: Sequence[Trial], settings: Settings, workers: int | None
+    problem: Problem, device: Device, trials: Sequence[Trial], settings: TrialSettings, workers: int | None
 ) -> list[Trial]:
     """Trials in the order in which they rank at a short length."""
     plain = [Trial(candidate=replace(trial.candidate, resources=None)) for trial in trials]
