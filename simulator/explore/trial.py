@@ -36,6 +36,15 @@ class TrialSettings:
     limit_s: float = inf
     until_s: float = inf
 
+    @property
+    def source(self) -> str:
+        """Where cycles can come from."""
+        return self.cost if self.registers is None and self.smem_bytes is None else "tiles"
+
+    def within(self, together_s: float) -> "TrialSettings":
+        """The same for what has to be done by then. Args: together_s: of all cores [s]."""
+        return replace(self, until_s=process_s() + together_s)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
