@@ -11,7 +11,7 @@ CTAs that run at the same time may be whole windows apart, and must not hit each
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
@@ -67,12 +67,14 @@ class LoweredTensors:
         index: tensor name -> row.
         granules: numbers of them in all.
         size_bytes: of all tensors [B].
+        interleaved: whether lines of a granule lie in all partitions.
     """
 
     table: np.ndarray
     index: dict[str, int]
     granules: int
     size_bytes: int
+    interleaved: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +153,7 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
         index={name: i for i, name in enumerate(tensors)},
         granules=base,
         size_bytes=address,
+        interleaved=resolution == "chunk",
     )
 
 
@@ -193,7 +196,7 @@ def _sampling_stride(tensor: Tensor, tiles: list[Tile], high: int, wide: int) ->
     return 1 << max(0, (least // LEAST_SAMPLED).bit_length() - 1)
 
 
-def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, int]) -> LoweredLaunch:
+def lower_launch(launch: Launch, costs: Mapping[str, StepCost], index: dict[str, int]) -> LoweredLaunch:
     """Translate a launch's loop nest to instructions.
 
     Args:
