@@ -11,9 +11,10 @@ CTAs that run at the same time may be whole windows apart, and must not hit each
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import accumulate
 from math import gcd
 
 import numpy as np
@@ -37,7 +38,7 @@ from ..device.device import Device
 from ..integers import cdiv
 from ..launch.lists import Lists
 from ..launch.program import ASYNCHRONOUS, THROUGH_L1, Affine, Launch, Loop, Step, Tensor, Tile
-from ..launch.walk import pipelined_stages, steps
+from ..launch.walk import pipelined_stages, steps, tally
 from ..limits import SECTOR_BYTES
 from ..sm.step_cost import StepCost
 from .neighbours import Row, bytes_beside, read_alone, row_of
@@ -50,6 +51,8 @@ SAMPLE_ABOVE_GRANULES, LEAST_SAMPLED = 1 << 17, 4
 SMALL_TILE = 64
 """A tile so many times smaller than the largest of its tensor may hold no sampled granule, or one that stands for many:
 its bytes are right only in the mean of many tiles."""
+RARE_SHARE = 1 / 16
+"""Of a tensor's traffic, that its smallest tiles may be for the same to hold for them: ends of rows, say."""
 FOLD_ABOVE_GRANULES = 1 << 21
 """Granules of a tensor above which several share a number, so that tables fit a CPU's memory."""
 MOST_WINDOWS_AT_THE_LIMIT = 4
@@ -114,6 +117,7 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
     """
     tensors: dict[str, Tensor] = {}
     tiles: dict[str, list[Tile]] = {}
+    steps_of: dict[str, list[tuple[Launch, str]]] = {}
     for launch in launches:
         for tensor in launch.program.tensors:
             if tensors.setdefault(tensor.name, tensor) != tensor:
@@ -121,6 +125,7 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
         for step, _ in steps(launch.program.body):
             for tile in (*step.loads, *step.stores):
                 tiles.setdefault(tile.tensor, []).append(tile)
+                steps_of.setdefault(tile.tensor, []).append((launch, step.name))
     rows: list[tuple[int, ...]] = []
     base = address = 0
     for name, tensor in tensors.items():
@@ -131,7 +136,11 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
             high, wide = _line_shape(tensor, merged, device.line_bytes)
         else:
             high, wide = _chunk_shape(tensor, tiles.get(name, []))
-        stride = 1 if resolution == "line" else _sampling_stride(tensor, tiles.get(name, []), high, wide)
+        stride = (
+            1
+            if resolution == "line"
+            else _sampling_stride(tensor, tiles.get(name, []), partial(_executions, steps_of.get(name, [])), high, wide)
+        )
         row_granules = cdiv(cdiv(tensor.row_bytes, wide), stride)
         slab_granules = cdiv(tensor.rows, high) * row_granules
         total = slab_granules * tensor.slabs
@@ -180,16 +189,27 @@ def _chunk_shape(tensor: Tensor, tiles: list[Tile]) -> tuple[int, int]:
     return high or tensor.rows, max(wide, min(SECTOR_BYTES, tensor.row_bytes)) if wide else tensor.row_bytes
 
 
-def _sampling_stride(tensor: Tensor, tiles: list[Tile], high: int, wide: int) -> int:
-    """How many granules one stands for: a power of two."""
+def _executions(steps_of: list[tuple[Launch, str]]) -> list[int]:
+    """How often steps of launches run, over all items."""
+    totals = {id(launch): tally(launch.program).executions for launch, _ in steps_of}
+    return [totals[id(launch)][step] for launch, step in steps_of]
+
+
+def _sampling_stride(
+    tensor: Tensor, tiles: list[Tile], executions: Callable[[], list[int]], high: int, wide: int
+) -> int:
+    """How many granules one stands for: a power of two. Args: executions: of each tile, once they are asked for."""
     count = cdiv(tensor.rows, high) * cdiv(tensor.row_bytes, wide) * tensor.slabs
     if count <= SAMPLE_ABOVE_GRANULES:
         return 1
-    covered = [
-        min(tile.rows, tensor.rows) * min(tile.cols, tensor.cols) * tensor.element_bytes // (high * wide)
-        for tile in tiles
-    ]
-    least = min(count for count in covered if SMALL_TILE * count >= max(covered))
+    covered = sorted(
+        (min(tile.rows, tensor.rows) * min(tile.cols, tensor.cols) * tensor.element_bytes // (high * wide), times)
+        for tile, times in zip(tiles, executions(), strict=True)
+    )
+    rare = RARE_SHARE * sum(granules * times for granules, times in covered)
+    upto = accumulate(granules * times for granules, times in covered)
+    large = [granules for (granules, _), moved in zip(covered, upto, strict=True) if moved > rare]
+    least = min(granules for granules in large if SMALL_TILE * granules >= large[-1])
     return 1 << max(0, (least // LEAST_SAMPLED).bit_length() - 1)
 
 
