@@ -11,9 +11,9 @@ CTAs that run at the same time may be whole windows apart, and must not hit each
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import accumulate
 from math import gcd
 
@@ -116,31 +116,25 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
         ValueError: two launches mean different tensors by one name.
     """
     tensors: dict[str, Tensor] = {}
-    tiles: dict[str, list[Tile]] = {}
-    steps_of: dict[str, list[tuple[Launch, str]]] = {}
+    uses: dict[str, list[tuple[Tile, str, Launch]]] = {}
     for launch in launches:
         for tensor in launch.program.tensors:
             if tensors.setdefault(tensor.name, tensor) != tensor:
                 raise ValueError(f"tensor {tensor.name} differs between launches")
         for step, _ in steps(launch.program.body):
             for tile in (*step.loads, *step.stores):
-                tiles.setdefault(tile.tensor, []).append(tile)
-                steps_of.setdefault(tile.tensor, []).append((launch, step.name))
+                uses.setdefault(tile.tensor, []).append((tile, step.name, launch))
     rows: list[tuple[int, ...]] = []
     base = address = 0
     for name, tensor in tensors.items():
-        packed = tensor.pitch_bytes == tensor.row_bytes
+        packed, tiles = tensor.pitch_bytes == tensor.row_bytes, [tile for tile, _, _ in uses.get(name, [])]
         if resolution == "line":
             # Only tiles of whole rows run over the ends of packed rows; others start anew in each.
-            merged = packed and all(tile.cols >= tensor.cols for tile in tiles.get(name, []))
+            merged = packed and all(tile.cols >= tensor.cols for tile in tiles)
             high, wide = _line_shape(tensor, merged, device.line_bytes)
         else:
-            high, wide = _chunk_shape(tensor, tiles.get(name, []))
-        stride = (
-            1
-            if resolution == "line"
-            else _sampling_stride(tensor, tiles.get(name, []), partial(_executions, steps_of.get(name, [])), high, wide)
-        )
+            high, wide = _chunk_shape(tensor, tiles)
+        stride = 1 if resolution == "line" else _sampling_stride(tensor, uses.get(name, []), high, wide)
         row_granules = cdiv(cdiv(tensor.row_bytes, wide), stride)
         slab_granules = cdiv(tensor.rows, high) * row_granules
         total = slab_granules * tensor.slabs
@@ -189,22 +183,16 @@ def _chunk_shape(tensor: Tensor, tiles: list[Tile]) -> tuple[int, int]:
     return high or tensor.rows, max(wide, min(SECTOR_BYTES, tensor.row_bytes)) if wide else tensor.row_bytes
 
 
-def _executions(steps_of: list[tuple[Launch, str]]) -> list[int]:
-    """How often steps of launches run, over all items."""
-    totals = {id(launch): tally(launch.program).executions for launch, _ in steps_of}
-    return [totals[id(launch)][step] for launch, step in steps_of]
-
-
-def _sampling_stride(
-    tensor: Tensor, tiles: list[Tile], executions: Callable[[], list[int]], high: int, wide: int
-) -> int:
-    """How many granules one stands for: a power of two. Args: executions: of each tile, once they are asked for."""
+def _sampling_stride(tensor: Tensor, uses: list[tuple[Tile, str, Launch]], high: int, wide: int) -> int:
+    """How many granules one stands for: a power of two. Args: uses: tiles, with the names of their steps."""
     count = cdiv(tensor.rows, high) * cdiv(tensor.row_bytes, wide) * tensor.slabs
     if count <= SAMPLE_ABOVE_GRANULES:
         return 1
+    launches = {id(launch): launch for _, _, launch in uses}
+    executions = {key: tally(launch.program).executions for key, launch in launches.items()}
     covered = sorted(
         (min(tile.rows, tensor.rows) * min(tile.cols, tensor.cols) * tensor.element_bytes // (high * wide), times)
-        for tile, times in zip(tiles, executions(), strict=True)
+        for tile, times in ((tile, executions[id(launch)][step]) for tile, step, launch in uses)
     )
     rare = RARE_SHARE * sum(granules * times for granules, times in covered)
     upto = accumulate(granules * times for granules, times in covered)
