@@ -51,8 +51,8 @@ def flash3(
             D_v are 64, 128 or 256, or 192 and 128.
         causal: whether the mask is causal, aligned to the last key; window: keys that a query sees at most, 0 for all.
         softcap: scores are cap * tanh(score / cap); 0: as they are.
-        scales: what the numbers of q, k and v in fp8 are to be multiplied by, above 0: a number for all, or fp32 tensors
-            (B, heads, ceil(length / 128)), one for every 128 rows of a head.
+        scales: what the numbers of q, k and v in fp8 are to be multiplied by, above 0: a number for all, or an fp32
+            tensor (B, heads, ceil(length / 128)), a number for every 128 rows of a head.
         options: tiles, buffers and order; those of the fastest kernel measured where None.
 
     Returns:
@@ -120,7 +120,9 @@ def pack_of(heads_share: int, seqlen_q: int, block_m: int, asked: int = 0) -> in
     """
     packs = [2**power for power in range(7) if heads_share % 2**power == 0]
     if asked and asked not in packs:
-        raise ValueError(f"pack = {asked}: must be one of {', '.join(map(str, packs))} at {heads_share} heads a KV head")
+        raise ValueError(
+            f"pack = {asked}: must be one of {', '.join(map(str, packs))} for {heads_share} heads a KV head"
+        )
     return asked or min(packs, key=lambda pack: (heads_share // pack * -(-seqlen_q * pack // block_m), pack))
 
 
@@ -143,7 +145,11 @@ def descriptor(tensor: torch.Tensor, shape: tuple[int, ...], box: tuple[int, ...
 
 
 def scale_tensor(name: str, scale: Scale, tensor: torch.Tensor) -> torch.Tensor:
-    """Scales of a tensor's rows, one for every 128 of a head. Raises: ValueError: a tensor of another shape or dtype."""
+    """Scales of a tensor's rows, one for every 128 of a head.
+
+    Raises:
+        ValueError: a tensor of another shape or dtype; one line.
+    """
     shape = (*tensor.shape[:2], -(-tensor.shape[2] // SCALE_ROWS))
     if not isinstance(scale, torch.Tensor):
         return torch.full(shape, float(scale), device=tensor.device)
@@ -160,7 +166,11 @@ def scale_tensor(name: str, scale: Scale, tensor: torch.Tensor) -> torch.Tensor:
 def scale_tensors(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scales: tuple[Scale, Scale, Scale]
 ) -> tuple[torch.Tensor, ...]:
-    """Scales of fp8 tensors; none of others. Raises: ValueError: they do not fit, or there are some for other dtypes."""
+    """Scales of fp8 tensors; none of others.
+
+    Raises:
+        ValueError: they do not fit, or there are some for another dtype; one line.
+    """
     if q.dtype == torch.float8_e4m3fn:
         return tuple(scale_tensor(name, scale, x) for name, scale, x in zip("qkv", scales, (q, k, v), strict=True))
     if any(isinstance(scale, torch.Tensor) or scale != 1.0 for scale in scales):

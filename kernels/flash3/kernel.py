@@ -6,82 +6,51 @@ Its tiles follow each other without a pause: Q K of the next tile starts before 
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
-from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma, warpgroup_mma_wait
-from triton.language.core import _aggregate as aggregate
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
 
 from .tile import FP8_LOG2, begin, cap, go_on, hide, narrowed
-from .work import GROUP_ROWS, SCALE_KEYS, Ring, Shape, flat, ring
+from .work import GROUP_ROWS, SCALE_KEYS, Ring, Shape, flat, record, ring
 
 LN_2 = gl.constexpr(0.6931471805599453)
 FIRST_BARRIER = gl.constexpr(12)
 """Of the hardware's 16 named barriers Triton takes the first few."""
 
 
-@aggregate
+@record
 class Group:
-    """A consumer group's view. Attributes: scale: of scores, to log2; place: number of the group."""
+    """A consumer group's view. Attributes: place: its number."""
 
     shape: Shape
     q: Ring
     k: Ring
     v: Ring
-    scale: gl.tensor
-    inner: gl.tensor
-    k_scale_ptr: gl.tensor
-    v_scale_ptr: gl.tensor
     place: gl.constexpr
-    fp8: gl.constexpr
-    capped: gl.constexpr
-    masked: gl.constexpr
-    overlap: gl.constexpr
-    pingpong: gl.constexpr
     score_layout: gl.constexpr
     out_layout: gl.constexpr
     operand_layout: gl.constexpr
 
-    @gluon.constexpr_function
-    def __init__(
-        self, shape, q, k, v, scale, inner, k_scale_ptr, v_scale_ptr,
-        place, fp8, capped, masked, overlap, pingpong, score_layout, out_layout, operand_layout,
-    ):  # fmt: skip
-        self.shape = shape
-        self.q = q
-        self.k = k
-        self.v = v
-        self.scale = scale
-        self.inner = inner
-        self.k_scale_ptr = k_scale_ptr
-        self.v_scale_ptr = v_scale_ptr
-        self.place = gl.constexpr(place)
-        self.fp8 = gl.constexpr(fp8)
-        self.capped = gl.constexpr(capped)
-        self.masked = gl.constexpr(masked)
-        self.overlap = gl.constexpr(overlap)
-        self.pingpong = gl.constexpr(pingpong)
-        self.score_layout = gl.constexpr(score_layout)
-        self.out_layout = gl.constexpr(out_layout)
-        self.operand_layout = gl.constexpr(operand_layout)
-
     @gluon.jit
     def take_turn(self):
         """Wait until the group before this one has issued its products."""
-        if self.pingpong:
+        if self.shape.pingpong:
             named_barrier("sync", FIRST_BARRIER + self.place)
 
     @gluon.jit
     def pass_turn(self):
         """Let the group after this one issue its own."""
-        if self.pingpong:
+        if self.shape.pingpong:
             named_barrier("arrive", FIRST_BARRIER + (self.place + 1) % self.shape.groups)
 
     @gluon.jit
     def scores(self, buffer, i):
         """Start Q K of key tile i. Args: buffer: of Q."""
         zero = gl.zeros((GROUP_ROWS, self.shape.block_n), gl.float32, self.score_layout)
-        s = warpgroup_mma(
-            self.q.matrix(buffer), self.k.matrix(i).permute((1, 0)), zero, use_acc=False, is_async=True
-        )
+        s = warpgroup_mma(self.q.matrix(buffer), self.k.matrix(i).permute((1, 0)), zero, use_acc=False, is_async=True)
         if self.k.parts == 2:
             s = warpgroup_mma(self.q.rest_matrix(buffer), self.k.rest_matrix(i).permute((1, 0)), s, is_async=True)
         return s
@@ -91,7 +60,7 @@ class Group:
         """Start P V of key tile i. In fp8 V is transposed."""
         self.v.wait(i)
         v = self.v.matrix(i)
-        if self.fp8:
+        if self.shape.fp8:
             v = v.permute((1, 0))
             p = narrowed(p)
         return warpgroup_mma(p, v, acc, is_async=True)
@@ -104,8 +73,8 @@ class Group:
     @gluon.jit
     def hidden(self, s, query, tile, masked: gl.constexpr):
         """Scores with cap and mask."""
-        if self.capped:
-            s = cap(s, self.inner)
+        if self.shape.capped:
+            s = cap(s, self.shape.inner)
         if masked:
             cols = gl.arange(0, self.shape.block_n, gl.SliceLayout(0, self.score_layout))
             last = query + self.shape.seqlen_k - self.shape.seqlen_q
@@ -118,17 +87,17 @@ class Group:
     @gluon.jit
     def kv_scales(self, slab, tile):
         """Scales of a tile of K and V in fp8; else numbers that nothing reads."""
-        if self.fp8:
+        if self.shape.fp8:
             blocks = (self.shape.seqlen_k + SCALE_KEYS - 1) // SCALE_KEYS
             place = slab // self.shape.kv_share * blocks + tile * self.shape.block_n // SCALE_KEYS
-            return gl.load(self.k_scale_ptr + place), gl.load(self.v_scale_ptr + place)
+            return gl.load(self.shape.k_scale_ptr + place), gl.load(self.shape.v_scale_ptr + place)
         else:
-            return self.scale, self.scale
+            return self.shape.scale, self.shape.scale
 
     @gluon.jit
     def factor(self, row_scale, k_scale):
         """From scores to log2."""
-        if self.fp8:
+        if self.shape.fp8:
             row_scale = row_scale * k_scale
         return row_scale
 
@@ -145,18 +114,18 @@ class Group:
         s = self.scores(buffer, i)
         acc = self.values(p, i - 1, acc)
         self.pass_turn()
-        if self.overlap:
+        if self.shape.overlap:
             s = warpgroup_mma_wait(1, deps=(s,))
         else:
             s = warpgroup_mma_wait(0, deps=(s,))
         self.k.release(i)
         s = self.hidden(s, query, tile, masked)
         row_max, sums, p, alpha = go_on(
-            s, row_max, sums, self.factor(row_scale, k_scale), self.fp8, self.operand_layout, self.v.memory.dtype
+            s, row_max, sums, self.factor(row_scale, k_scale), self.shape.fp8, self.operand_layout, self.v.memory.dtype
         )
         acc = warpgroup_mma_wait(0, deps=(acc,))
         self.v.release(i - 1)
-        if self.fp8:
+        if self.shape.fp8:
             # O is kept in units of the last tile's scale.
             alpha = alpha * (v_scale / new_scale)
         acc = acc * gl.convert_layout(alpha, gl.SliceLayout(1, self.out_layout))[:, None]
@@ -172,13 +141,11 @@ def _barrier_text(kind, number):
 def named_barrier(kind: gl.constexpr, number: gl.constexpr):
     """`bar.sync` or `bar.arrive` of two groups."""
     threads = gl.full([128], 0, gl.int32, gl.BlockedLayout([1], [32], [4], [0]))
-    gl.inline_asm_elementwise(
-        _barrier_text(kind, number), "=r,r", [threads], dtype=gl.int32, is_pure=False, pack=1
-    )
+    gl.inline_asm_elementwise(_barrier_text(kind, number), "=r,r", [threads], dtype=gl.int32, is_pure=False, pack=1)
 
 
 @gluon.jit
-def load(shape, q, k, v, q_desc, q_rest, k_desc, k_rest, v_desc, transposed: gl.constexpr):
+def load(shape, q, k, v, q_desc, q_rest, k_desc, k_rest, v_desc):
     """The producer: Q of each tile by groups, K and V of its key tiles from the last down."""
     i = 0
     for r in range(shape.count()):
@@ -192,7 +159,7 @@ def load(shape, q, k, v, q_desc, q_rest, k_desc, k_rest, v_desc, transposed: gl.
             if j == 0:
                 for place in gl.static_range(1, shape.groups):
                     q.fill(r * shape.groups + place, q_desc, q_rest, slab, query + place * shape.queries, 0)
-            if transposed:
+            if shape.fp8:
                 v.fill(i, v_desc, v_desc, kv_slab, 0, key)
             else:
                 v.fill(i, v_desc, v_desc, kv_slab, key, 0)
@@ -200,33 +167,26 @@ def load(shape, q, k, v, q_desc, q_rest, k_desc, k_rest, v_desc, transposed: gl.
 
 
 @gluon.jit
-def row_scales(g, q_scale_ptr, slab, query):
+def row_scales(g, slab, query):
     """Factor from scores to log2: of each row in fp8, else one for all."""
-    if g.fp8:
+    if g.shape.fp8:
         shape = g.shape
         blocks = (shape.seqlen_q + SCALE_KEYS - 1) // SCALE_KEYS
         rows = gl.arange(0, GROUP_ROWS, gl.SliceLayout(1, g.score_layout))
         block = gl.minimum((query + rows % shape.queries) // SCALE_KEYS, blocks - 1)
-        return gl.load(q_scale_ptr + (slab * shape.pack + rows // shape.queries) * blocks + block) * g.scale
+        return gl.load(shape.q_scale_ptr + (slab * shape.pack + rows // shape.queries) * blocks + block) * g.shape.scale
     else:
-        return g.scale
+        return g.shape.scale
 
 
 @gluon.jit
-def consume(
-    shape, q, k, v, o, o_desc, o_ptr, lse_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, scale, inner,
-    place: gl.constexpr, out_dim: gl.constexpr, fp8: gl.constexpr, capped: gl.constexpr, masked: gl.constexpr,
-    tails: gl.constexpr, overlap: gl.constexpr, pingpong: gl.constexpr, direct: gl.constexpr,
-):  # fmt: skip
+def consume(shape, q, k, v, o, o_desc, place: gl.constexpr):
     """A consumer group: 64 rows of each tile of the list."""
-    depth: gl.constexpr = 32 if fp8 else 16
+    depth: gl.constexpr = 32 if shape.fp8 else 16
     score_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, shape.block_n, depth])
-    out_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, out_dim, depth])
-    operand_layout: gl.constexpr = gl.DotOperandLayout(0, out_layout, 4 if fp8 else 2)
-    g = Group(
-        shape, q, k, v, scale, inner, k_scale_ptr, v_scale_ptr,
-        place, fp8, capped, masked, overlap, pingpong, score_layout, out_layout, operand_layout,
-    )  # fmt: skip
+    out_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, shape.out_dim, depth])
+    operand_layout: gl.constexpr = gl.DotOperandLayout(0, out_layout, 4 if shape.fp8 else 2)
+    g = Group(shape, q, k, v, place, score_layout, out_layout, operand_layout)
     groups: gl.constexpr = shape.groups
     dtype: gl.constexpr = v.memory.dtype
     count = shape.count()
@@ -235,7 +195,7 @@ def consume(
     slab, query = shape.tile(0)
     query += place * shape.queries
     first, end = shape.key_tiles(query - place * shape.queries)
-    row_scale = row_scales(g, q_scale_ptr, slab, query)
+    row_scale = row_scales(g, slab, query)
     k_scale, v_scale = g.kv_scales(slab, end - 1)
     q.wait(place)
     k.wait(0)
@@ -244,9 +204,9 @@ def consume(
     g.pass_turn()
     s = warpgroup_mma_wait(0, deps=(s,))
     k.release(0)
-    s = g.hidden(s, query, end - 1, masked)
-    row_max, sums, p = begin(s, g.factor(row_scale, k_scale), fp8, operand_layout, dtype)
-    acc = gl.zeros((GROUP_ROWS, out_dim), gl.float32, out_layout)
+    s = g.hidden(s, query, end - 1, shape.masked)
+    row_max, sums, p = begin(s, g.factor(row_scale, k_scale), shape.fp8, operand_layout, dtype)
+    acc = gl.zeros((GROUP_ROWS, shape.out_dim), gl.float32, out_layout)
     i = 1
     for r in range(count):
         buffer = r * groups + place
@@ -254,7 +214,7 @@ def consume(
         tile = end - 2
         next_k_scale, next_v_scale = g.kv_scales(slab, gl.maximum(tile, 0))
         scales = (v_scale, next_k_scale, next_v_scale)
-        if tails:
+        if shape.tails:
             for _ in range(tail):
                 scales, row_max, sums, p, acc = g.step(
                     i, buffer, query, slab, tile, row_scale, scales, row_max, sums, p, acc, True
@@ -282,7 +242,7 @@ def consume(
         slab, query = shape.tile(r + 1)
         first, end = shape.key_tiles(query)
         query += place * shape.queries
-        row_scale = row_scales(g, q_scale_ptr, slab, query)
+        row_scale = row_scales(g, slab, query)
         k_scale, new_scale = g.kv_scales(slab, end - 1)
         q.wait(buffer + groups, more)
         k.wait(i, more)
@@ -290,33 +250,31 @@ def consume(
         s = g.scores(buffer + groups, i)
         acc = g.values(p, i - 1, acc)
         g.pass_turn()
-        if overlap:
+        if shape.overlap:
             s = warpgroup_mma_wait(1, deps=(s,))
         else:
             s = warpgroup_mma_wait(0, deps=(s,))
         k.release(i, more)
         this_max, this_sums = row_max, sums
-        s = g.hidden(s, query, end - 1, masked)
-        row_max, sums, p = begin(s, g.factor(row_scale, k_scale), fp8, operand_layout, dtype)
+        s = g.hidden(s, query, end - 1, shape.masked)
+        row_max, sums, p = begin(s, g.factor(row_scale, k_scale), shape.fp8, operand_layout, dtype)
         acc = warpgroup_mma_wait(0, deps=(acc,))
         v.release(i - 1)
-        store(g, o, o_desc, o_ptr, lse_ptr, this_slab, this_query, acc, this_max, this_sums, scales[0], out_dim, direct)
+        store(g, o, o_desc, this_slab, this_query, acc, this_max, this_sums, scales[0])
         v_scale = new_scale
-        acc = gl.zeros((GROUP_ROWS, out_dim), gl.float32, out_layout)
+        acc = gl.zeros((GROUP_ROWS, shape.out_dim), gl.float32, out_layout)
         i += 1
     tma.store_wait(0)
 
 
 @gluon.jit
-def store(
-    g, o, o_desc, o_ptr, lse_ptr, slab, query, acc, row_max, sums, v_scale, out_dim: gl.constexpr, direct: gl.constexpr
-):  # fmt: skip
+def store(g, o, o_desc, slab, query, acc, row_max, sums, v_scale):
     """O and LSE of a group's rows. Rows that see no key have the sum 0: O is 0, LSE -inf. A NaN is not 0, and stays."""
     shape = g.shape
     total = gl.convert_layout(gl.sum(sums, 1), gl.SliceLayout(1, g.score_layout))
     seen = total != 0.0
     divisor = gl.where(seen, total, 1.0)
-    if g.fp8:
+    if g.shape.fp8:
         row_max = row_max - FP8_LOG2
         inverse = v_scale / divisor
     else:
@@ -325,15 +283,15 @@ def store(
     rows = gl.arange(0, GROUP_ROWS, gl.SliceLayout(1, g.score_layout))
     queries = query + rows % shape.queries
     head = slab * shape.pack + rows // shape.queries
-    gl.store(lse_ptr + head.to(gl.int64) * shape.seqlen_q + queries, lse, mask=queries < shape.seqlen_q)
+    gl.store(shape.lse_ptr + head.to(gl.int64) * shape.seqlen_q + queries, lse, mask=queries < shape.seqlen_q)
     acc = acc * gl.convert_layout(inverse, gl.SliceLayout(1, g.out_layout))[:, None]
-    if direct:
+    if shape.direct:
         rows = gl.arange(0, GROUP_ROWS, gl.SliceLayout(1, g.out_layout))
-        cols = gl.arange(0, out_dim, gl.SliceLayout(0, g.out_layout))
+        cols = gl.arange(0, shape.out_dim, gl.SliceLayout(0, g.out_layout))
         queries = query + rows % shape.queries
         row = (slab * shape.pack + rows // shape.queries).to(gl.int64) * shape.seqlen_q + queries
-        pointers = o_ptr + (row * out_dim)[:, None] + cols[None, :]
-        gl.store(pointers, acc.to(o_ptr.dtype.element_ty), mask=(queries < shape.seqlen_q)[:, None])
+        pointers = shape.o_ptr + (row * shape.out_dim)[:, None] + cols[None, :]
+        gl.store(pointers, acc.to(shape.o_ptr.dtype.element_ty), mask=(queries < shape.seqlen_q)[:, None])
     else:
         memory = o.index(g.place)
         tma.store_wait(0)
@@ -354,10 +312,10 @@ def flash3_kernel(
     pingpong: gl.constexpr, direct: gl.constexpr,
 ):  # fmt: skip
     """All tiles of a CTA. Shapes: Q (slabs, pack, M, D), K (KV slabs, 1, N, D), V alike, in fp8 (KV slabs, 1, D, N)."""
-    queries: gl.constexpr = GROUP_ROWS // pack
     shape = Shape(
-        tiles_ptr, row_entries, seqlen_q, seqlen_k, q_tiles, kv_share, window,
-        groups, pack, queries, block_n, causal, windowed,
+        tiles_ptr, row_entries, seqlen_q, seqlen_k, q_tiles, kv_share, window, scale, inner,
+        q_scale_ptr, k_scale_ptr, v_scale_ptr, o_ptr, lse_ptr, groups, pack, GROUP_ROWS // pack, block_n, out_dim,
+        causal, windowed, fp8, capped, masked, tails, overlap, pingpong, direct,
     )  # fmt: skip
     q = ring(q_desc, q_rest, q_slots * groups, 1, parts)
     k = ring(k_desc, k_rest, stages, groups, parts)
@@ -365,18 +323,26 @@ def flash3_kernel(
     if direct:
         o = q.memory
     else:
-        o = gl.allocate_shared_memory(o_desc.dtype, [groups] + o_desc.block_shape, o_desc.layout)
-    producer = (shape, q, k, v, q_desc, q_rest, k_desc, k_rest, v_desc, fp8)
+        o = gl.allocate_shared_memory(o_desc.dtype, [groups] + o_desc.block_shape, o_desc.layout)  # noqa: RUF005
+    loading = (shape, q, k, v, q_desc, q_rest, k_desc, k_rest, v_desc)
     if groups == 2:
-        gl.warp_specialize([
-            (load, producer),
-            (consume, (shape, q, k, v, o, o_desc, o_ptr, lse_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, scale, inner, 0, out_dim, fp8, capped, masked, tails, overlap, pingpong, direct)),
-            (consume, (shape, q, k, v, o, o_desc, o_ptr, lse_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, scale, inner, 1, out_dim, fp8, capped, masked, tails, overlap, pingpong, direct)),
-        ], [4, 4], [registers, registers])
+        gl.warp_specialize(
+            [
+                (load, loading),
+                (consume, (shape, q, k, v, o, o_desc, 0)),
+                (consume, (shape, q, k, v, o, o_desc, 1)),
+            ],
+            [4, 4],
+            [registers, registers],
+        )
     else:
-        gl.warp_specialize([
-            (load, producer),
-            (consume, (shape, q, k, v, o, o_desc, o_ptr, lse_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, scale, inner, 0, out_dim, fp8, capped, masked, tails, overlap, pingpong, direct)),
-            (consume, (shape, q, k, v, o, o_desc, o_ptr, lse_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, scale, inner, 1, out_dim, fp8, capped, masked, tails, overlap, pingpong, direct)),
-            (consume, (shape, q, k, v, o, o_desc, o_ptr, lse_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, scale, inner, 2, out_dim, fp8, capped, masked, tails, overlap, pingpong, direct)),
-        ], [4, 4, 4], [registers, registers, registers])
+        gl.warp_specialize(
+            [
+                (load, loading),
+                (consume, (shape, q, k, v, o, o_desc, 0)),
+                (consume, (shape, q, k, v, o, o_desc, 1)),
+                (consume, (shape, q, k, v, o, o_desc, 2)),
+            ],
+            [4, 4, 4],
+            [registers, registers, registers],
+        )

@@ -41,7 +41,12 @@ class Options:
     pack: int = 0
 
     def __post_init__(self) -> None:
-        allowed = {"block_m": (128, 192), "block_n": (64, 128), "stages": (2, 3, 4), "pack": (0, 1, 2, 4, 8, 16, 32, 64)}
+        allowed = {
+            "block_m": (128, 192),
+            "block_n": (64, 128),
+            "stages": (2, 3, 4),
+            "pack": (0, 1, 2, 4, 8, 16, 32, 64),
+        }
         for name, values in allowed.items():
             value = getattr(self, name)
             if value not in values:
@@ -72,7 +77,9 @@ def usual(head_dim: int, element_bytes: int, causal: bool) -> Options:
         return Options(block_n=64, pingpong=False)
     if head_dim == 64 and element_bytes == 2:
         return Options(block_m=128 if causal else 192, pingpong=not causal)
-    return Options(stages=4 if element_bytes == 1 and head_dim <= 128 else 2)
+    if element_bytes == 1:
+        return Options(stages=4 if head_dim <= 128 else 2, pingpong=False)
+    return Options()
 
 
 def check_fits(options: Options, head_dim: int, out_dim: int, element_bytes: int) -> None:
@@ -89,8 +96,8 @@ def check_fits(options: Options, head_dim: int, out_dim: int, element_bytes: int
     tiles = f"block_m = {options.block_m}, block_n = {options.block_n}"
     if smem_bytes > SMEM_BYTES:
         raise ValueError(
-            f"{tiles}, stages = {options.stages} need {smem_bytes} B of shared memory at D = {head_dim}: must be at most"
-            f" {SMEM_BYTES}: try fewer stages or block_n = 64"
+            f"{tiles}, stages = {options.stages} need {smem_bytes} B of shared memory at D = {head_dim}: must be at"
+            f" most {SMEM_BYTES}: try fewer stages or block_n = 64"
         )
     # A thread of a group has half a column of a tile of 64 rows: O and S in fp32, and P.
     registers = (out_dim + options.block_n) // 2 + options.block_n // (2 if element_bytes == 1 else 4)

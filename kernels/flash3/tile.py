@@ -17,7 +17,7 @@ FP8_TEXT = gl.constexpr(
 
 @gluon.jit
 def hide(scores, rows, cols, last, seqlen_k, key, window, causal: gl.constexpr, windowed: gl.constexpr):
-    """Scores, -inf where the mask lets nothing through. Args: last: key that row 0 sees last; key: first of the tile."""
+    """Scores, -inf where the mask hides them. Args: last: key that row 0 sees last; key: first of the tile."""
     if causal:
         # Past its last key a row of the problem has none, so this clips a ragged end as well.
         reach = rows - (key - last)
@@ -31,7 +31,7 @@ def hide(scores, rows, cols, last, seqlen_k, key, window, causal: gl.constexpr, 
 
 @gluon.jit
 def cap(scores, inner):
-    """The hyperbolic tangent of scores, from exponentials, which end at 1 and -1. Args: inner: 2 log2(e) over the cap."""
+    """Hyperbolic tangent of scores, from exponentials, which end at 1 and -1. Args: inner: 2 log2(e) over the cap."""
     return 1.0 - 2.0 / (1.0 + gl.exp2(scores * inner))
 
 

@@ -1,5 +1,7 @@
 """What the warp groups of a CTA share: its list of tiles, the rings in shared memory, and their barriers."""
 
+from typing import Any
+
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
@@ -11,9 +13,28 @@ SCALE_KEYS = gl.constexpr(128)
 """Rows of Q, K or V that share a scale in fp8."""
 
 
-@aggregate
+def record(cls: Any) -> Any:
+    """A class of values that kernels pass around, made of them in the order of its annotations."""
+    names = tuple(cls.__annotations__)
+    fixed = tuple(kind is gl.constexpr for kind in cls.__annotations__.values())
+
+    @gluon.constexpr_function
+    def __init__(self, *values):
+        for place, value in enumerate(values):
+            setattr(self, names[place], gl.constexpr(value) if fixed[place] else value)
+
+    cls.__init__ = __init__
+    return aggregate(cls)
+
+
+@record
 class Shape:
-    """Numbers of a launch. Attributes: pack: query heads that share a tile; queries: of a consumer group."""
+    """What is known of a launch.
+
+    Attributes: scale: from scores to log2; inner: of the cap (`tile.cap`); pack: query heads that share a tile;
+    queries: of a consumer group; masked: whether a group's first key tile is, tails: those after it; direct: whether O
+    is stored from registers.
+    """
 
     tiles_ptr: gl.tensor
     row_entries: gl.tensor
@@ -22,31 +43,27 @@ class Shape:
     q_tiles: gl.tensor
     kv_share: gl.tensor
     window: gl.tensor
+    scale: gl.tensor
+    inner: gl.tensor
+    q_scale_ptr: gl.tensor
+    k_scale_ptr: gl.tensor
+    v_scale_ptr: gl.tensor
+    o_ptr: gl.tensor
+    lse_ptr: gl.tensor
     groups: gl.constexpr
     pack: gl.constexpr
     queries: gl.constexpr
     block_n: gl.constexpr
+    out_dim: gl.constexpr
     causal: gl.constexpr
     windowed: gl.constexpr
-
-    @gluon.constexpr_function
-    def __init__(
-        self, tiles_ptr, row_entries, seqlen_q, seqlen_k, q_tiles, kv_share, window,
-        groups, pack, queries, block_n, causal, windowed,
-    ):  # fmt: skip
-        self.tiles_ptr = tiles_ptr
-        self.row_entries = row_entries
-        self.seqlen_q = seqlen_q
-        self.seqlen_k = seqlen_k
-        self.q_tiles = q_tiles
-        self.kv_share = kv_share
-        self.window = window
-        self.groups = gl.constexpr(groups)
-        self.pack = gl.constexpr(pack)
-        self.queries = gl.constexpr(queries)
-        self.block_n = gl.constexpr(block_n)
-        self.causal = gl.constexpr(causal)
-        self.windowed = gl.constexpr(windowed)
+    fp8: gl.constexpr
+    capped: gl.constexpr
+    masked: gl.constexpr
+    tails: gl.constexpr
+    overlap: gl.constexpr
+    pingpong: gl.constexpr
+    direct: gl.constexpr
 
     @gluon.jit
     def count(self):
@@ -88,7 +105,7 @@ class Shape:
         return tail, head
 
 
-@aggregate
+@record
 class Ring:
     """Buffers in shared memory that are filled and emptied in turn: slot i % slots, in round i // slots.
 
@@ -101,15 +118,6 @@ class Ring:
     empty: gl.shared_memory_descriptor
     slots: gl.constexpr
     parts: gl.constexpr
-
-    @gluon.constexpr_function
-    def __init__(self, memory, rest, full, empty, slots, parts):
-        self.memory = memory
-        self.rest = rest
-        self.full = full
-        self.empty = empty
-        self.slots = gl.constexpr(slots)
-        self.parts = gl.constexpr(parts)
 
     @gluon.jit
     def fill(self, i, desc, rest_desc, slab, row, col):
@@ -156,10 +164,10 @@ def flat(box):
 def ring(desc, rest_desc, slots: gl.constexpr, readers: gl.constexpr, parts: gl.constexpr):
     """A ring of buffers for a descriptor's boxes, each read by so many groups."""
     barriers: gl.constexpr = mbarrier.MBarrierLayout()
-    memory = gl.allocate_shared_memory(desc.dtype, [slots] + desc.block_shape, desc.layout)
+    memory = gl.allocate_shared_memory(desc.dtype, [slots] + desc.block_shape, desc.layout)  # noqa: RUF005
     rest = memory
     if parts == 2:
-        rest = gl.allocate_shared_memory(desc.dtype, [slots] + rest_desc.block_shape, rest_desc.layout)
+        rest = gl.allocate_shared_memory(desc.dtype, [slots] + rest_desc.block_shape, rest_desc.layout)  # noqa: RUF005
     full = gl.allocate_shared_memory(gl.int64, [slots, 1], barriers)
     empty = gl.allocate_shared_memory(gl.int64, [slots, 1], barriers)
     for slot in gl.static_range(slots):

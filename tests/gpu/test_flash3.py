@@ -1,4 +1,4 @@
-"""The kernel of flash3 on a GPU: right at a thousand drawn problems, the same bits each time, NaN where there is one."""
+"""The flash3 kernel on a GPU: right at a thousand drawn problems, the same bits each time, NaN where it belongs."""
 
 from random import Random
 from typing import Any
@@ -59,7 +59,11 @@ def tensors(seed: int, dims: tuple[int, int], dtype: Any) -> tuple[dict[str, Any
         rows, keys = -(-rows // 128) * 128, -(-keys // 128) * 128
     causal, windowed, softcap = random.choice(((False, 0, 0.0), (True, 0, 0.0), (True, 1, 0.0), (True, 0, 20.0)))
     asked = {"causal": causal, "window": random.choice(WINDOWS) if windowed else 0, "softcap": softcap}
-    shapes = (batch, kv_heads * share, rows, dims[0]), (batch, kv_heads, keys, dims[0]), (batch, kv_heads, keys, dims[1])
+    shapes = (
+        (batch, kv_heads * share, rows, dims[0]),
+        (batch, kv_heads, keys, dims[0]),
+        (batch, kv_heads, keys, dims[1]),
+    )
     return asked, tuple(torch.randn(shape, device="cuda").to(dtype) for shape in shapes)
 
 
