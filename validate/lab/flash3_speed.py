@@ -1,8 +1,9 @@
-"""Speed of flash3 on a GPU beside cuDNN and flash2, and with its options off one by one: docs/kernel-speed.md, docs/flash3.md.
+"""Speed of flash3 on a GPU beside cuDNN and flash2, and with its options off one by one (docs/flash3.md).
 
     python validate/lab/flash3_speed.py > flash3-speed.ndjson
 
-Every candidate is a CUDA graph of 10 ms. All of a problem take turns in random order: a pause, a replay, and a replay that counts.
+Every candidate is a CUDA graph of 10 ms. All of a problem take turns in random order:
+a pause, a replay, and a replay that counts.
 """
 
 import json
