@@ -1,4 +1,4 @@
-"""Attention whose gradients torch finds: flash2 forward, flash_backward for the derivative."""
+"""Attention whose gradients torch finds: flash3 forward or flash2 forward, flash_backward for the derivative."""
 
 from typing import Any
 
@@ -6,7 +6,13 @@ import torch
 
 from ..simulator.schedules.config import Config
 from .flash2 import flash2
+from .flash3 import Options, flash3
+from .flash3.call import why_not
 from .flash_backward import flash_backward
+
+WIDE_ENOUGH = ((64, 64), (128, 128))
+"""Head dimensions at which both forward kernels are measured, and flash3 is the faster (docs/kernel-speed.md)."""
+TILE_ROWS = 128
 
 
 def attention(
@@ -16,15 +22,16 @@ def attention(
     *,
     causal: bool = False,
     window: int = 0,
-    config: Config | None = None,
+    config: Config | Options | None = None,
     backward_config: Config | None = None,
 ) -> torch.Tensor:
-    """Attention by FlashAttention-2, to be differentiated once.
+    """Attention, to be differentiated once.
 
     Args:
         q: (B, H, M, D); k, v: (B, G, N, D); contiguous, fp16, bf16 or fp32 (multiplied as tf32), on one GPU.
         causal: whether the mask is causal, aligned to the last key; window: keys that a query sees at most, 0 for all.
-        config: of the forward pass, `flash2`; backward_config: of the backward pass, `flash_backward`.
+        config: of the forward pass: a `Config` of `flash2`, `Options` of `flash3`, or None for the faster of both
+            (`takes_flash3`); backward_config: of the backward pass, `flash_backward`.
 
     Returns:
         O (B, H, M, D) in the dtype of q. Until the backward pass, Q, K, V, O and LSE stay in memory.
@@ -36,6 +43,22 @@ def attention(
     return o
 
 
+def takes_flash3(q: torch.Tensor, v: torch.Tensor) -> bool:
+    """Whether flash3 is at least as fast as flash2 by the measured table, where it can take the tensors at all.
+
+    It is from one tile of 128 queries for each SM on: with fewer, smaller tiles use more of the GPU.
+    """
+    if (q.shape[-1], v.shape[-1]) not in WIDE_ENOUGH or why_not(q, v):
+        return False
+    sms = int(torch.cuda.get_device_properties(q.device).multi_processor_count)
+    return enough_tiles(q.shape[0] * q.shape[1], q.shape[2], sms)
+
+
+def enough_tiles(slabs: int, seqlen_q: int, sms: int) -> bool:
+    """Whether every SM gets a tile of 128 queries. Args: slabs: sequences times heads."""
+    return slabs * (seqlen_q // TILE_ROWS) >= sms
+
+
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -45,10 +68,13 @@ class _Attention(torch.autograd.Function):
         v: torch.Tensor,
         causal: bool,
         window: int,
-        config: Config | None,
+        config: Config | Options | None,
         backward_config: Config | None,
     ) -> torch.Tensor:
-        o, lse = flash2(q, k, v, causal=causal, window=window, config=config)
+        if isinstance(config, Options) or (config is None and takes_flash3(q, v)):
+            o, lse = flash3(q, k, v, causal=causal, window=window, options=config)
+        else:
+            o, lse = flash2(q, k, v, causal=causal, window=window, config=config)
         context.save_for_backward(q, k, v, o, lse)
         context.options = {"causal": causal, "window": window, "config": backward_config}
         return o
