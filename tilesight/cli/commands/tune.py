@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ...simulator.device.device import Device
+from ...simulator.refusal import UserError
 from ..given import Given, given, made
 from ..groups import Group, argument, flag, option, spread, word
 from ..kernels import SWEEP, TARGET, need_compiler, swept, users_code
@@ -162,9 +163,9 @@ def tune(context: typer.Context, *, asked: TuneOptions, layer: LayerOptions, wor
     name, gpu = device_given(asked.device, asked.set_)
     limit_s, portion = limit_of(work.time_limit), asked.portion()
     need_compiler("tune")
-    from ...tuning.workers import TargetDevice
+    from ...simulator.prediction.kernels import Request
 
-    wanted = TargetDevice(device=gpu, name=name, compile_limit_s=work.code_s, limit_s=limit_s)
+    wanted = Request(device=gpu, name=name, compile_limit_s=work.code_s, limit_s=limit_s)
     how: dict[str, Any] = {"target": wanted, "store": _store(asked.store), "workers": work.processes}
     remarks = asked.notes(name, gpu)
     if asked.format in ENGINES:
@@ -284,26 +285,24 @@ def _deliver(context: typer.Context, tuning: "Tuning", gpu: Device, asked: TuneO
 @contextmanager
 def _one_line() -> Iterator[None]:
     """Errors of capture and prediction as those of the command line."""
-    from ...tuning.tune import NothingToTune
     from ...tuning.workers import LostWorkers
 
     try:
         with users_code():
             yield
-    except NothingToTune as error:
+    except UserError as error:
         raise BadInput(str(error)) from None
     except LostWorkers as error:
         raise Failed(str(error)) from None
 
 
 def _store(file: Path | None) -> "Store | None":
-    from ...simulator.store.database import Unusable
     from ...simulator.store.store import Store, usual_store
 
     if file is None:
         return usual_store()
     try:
         Store(file).check()
-    except Unusable as error:
+    except UserError as error:
         raise BadInput(f"--store {error}") from None
     return Store(file)
