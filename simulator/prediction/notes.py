@@ -191,14 +191,14 @@ def not_modelled_notes(launch: Launch, predicted: LaunchPrediction, device: Devi
             f"not modelled: how soon L2 runs over where a kernel copies again and again what fills {held:.0%} of it:"
             " on an H200 20 MiB to 20 MiB took 178 us, 148 predicted, and moved 1.7 times the HBM bytes"
         )
-    for step, _ in steps(launch.program.body):
-        places = Counter(tile.tensor for tile in step.loads)
-        if any(tile.part_fraction > 0 for tile in step.stores) and max(places.values(), default=0) >= NEIGHBOURS:
-            notes.append(
-                "not modelled: what loads of neighbours cost beside stores that begin within sectors: stencils of 268 MB"
-                " took an H200 181 and 184 us (tiles of 1 x 1024 and of 32 x 32), 150 and 227 predicted"
-            )
-            break
+    every = [step for step, _ in steps(launch.program.body)]
+    read = Counter(tile.tensor for step in every for tile in step.loads)
+    parts = (tile for step in every for tile in step.stores if tile.part_fraction > 0)
+    if max(read.values(), default=0) >= NEIGHBOURS and any(tile.cols >= device.line_bytes for tile in parts):
+        notes.append(
+            "not modelled: what loads of neighbours cost beside stores that begin within sectors: stencils of 268 MB"
+            " took an H200 181 and 184 us (tiles of 1 x 1024 and of 32 x 32), 150 and 227 predicted"
+        )
     local = launch.resources.spilled_bytes_per_thread > 0 and traffic.l2_write_bytes >= AGAIN * size
     if local and traffic.l2_write_bytes >= HALF * device.l2_write_bytes_per_s * traffic.time_s:
         notes.append(
