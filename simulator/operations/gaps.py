@@ -43,9 +43,22 @@ class StreamTimeline:
         return self.host_wait_s > LAUNCH_BOUND * self.end_s
 
 
+def host_key(mode: str) -> str:
+    """The number of what the host takes for an operation that launches [s]. Args: mode: of the step, e.g. `eager`."""
+    return "host.eager_s" if mode == "eager" else "host.compiled_s"
+
+
 def host_s(mode: str, device: Device) -> float:
-    """What the host takes for an operation that launches [s]. Args: mode: of the step, e.g. `eager`."""
-    return device.torch_kernels["host.eager_s" if mode == "eager" else "host.compiled_s"].value
+    """That number's value."""
+    return device.torch_kernels[host_key(mode)].value
+
+
+def measured_hosts_s(mode: str, device: Device) -> tuple[float, float]:
+    """The same of the fastest and of the slowest host that was measured [s]; one that a user states, twice."""
+    key, numbers = host_key(mode), device.torch_kernels
+    if numbers[key].origin.kind == "set":
+        return (numbers[key].value,) * 2
+    return numbers[key.replace("_s", "_least_s")].value, numbers[key.replace("_s", "_most_s")].value
 
 
 def queued(

@@ -43,6 +43,7 @@ CASE = '''"""A case."""
 import sys
 
 sys.path.insert(0, {here!r})
+import torch
 from torch_functions import CASES
 
 
@@ -51,7 +52,8 @@ def inputs():
 
 
 def step(made, arguments):
-    return made(*arguments)
+    with torch.set_grad_enabled({trains}):
+        return made(*arguments)
 '''
 
 
@@ -115,7 +117,9 @@ def predict(device: str, file: Path, names: list[str]) -> None:
     with file.open("a", encoding="utf-8") as lines, TemporaryDirectory() as folder:
         for name in chosen(names):
             case = Path(folder) / f"{name}.py"
-            case.write_text(CASE.format(here=str(Path(__file__).parent), name=name), encoding="utf-8")
+            case.write_text(
+                CASE.format(here=str(Path(__file__).parent), name=name, trains=trains(name)), encoding="utf-8"
+            )
             for mode in modes_of(names):
                 try:
                     report = tilesight.profile(

@@ -6,9 +6,10 @@ Only what concerns more than `LEAST_SHARE` of the step is said.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ... import units
 from ...device.device import Device
 from ...prediction.what_helps import Advice
-from ..gaps import StreamTimeline
+from ..gaps import StreamTimeline, host_key, measured_hosts_s, queued
 from ..groups import time_of
 from ..operation import RecordedStep
 from ..priced import KernelEstimate
@@ -37,22 +38,28 @@ def hints_of(
     hints = [hint for rule in rules if (hint := rule(step.operations, costs_s))]
     hints += filter(None, slow_attention(step.operations, costs_s))
     hints += [*far_from_floor(step.operations, costs_s, device), *reordered(step.operations, priced)]
-    waits = None if step.graphed else _launches(stream, graph)
+    waits = None if step.graphed else _launches(step.mode, priced, device, stream, graph)
     hints += [hint for hint in (tails(step.operations, priced, device), waits) if hint]
     whole_s = stream.end_s or 1.0
     shared = [replace(hint, share=hint.time_s / whole_s) for hint in hints if hint.time_s > LEAST_SHARE * whole_s]
     return tuple(sorted(shared, key=lambda hint: -hint.time_s))
 
 
-def _launches(stream: StreamTimeline, graph: StreamTimeline) -> Advice | None:
-    """What the GPU waits for the host, beyond the first operation."""
+def _launches(
+    mode: str, priced: Sequence[Sequence[KernelEstimate]], device: Device, stream: StreamTimeline, graph: StreamTimeline
+) -> Advice | None:
+    """What the GPU waits for the host, beyond the first operation, and what hosts make of the step."""
     first_s = next((start_s for starts_s in stream.starts_s for start_s in starts_s), 0.0)
     saved_s = stream.end_s - graph.end_s
     if saved_s <= first_s:
         return None
+    times_s, hosts_s = [[time_of(kernel) for kernel in kernels] for kernels in priced], measured_hosts_s(mode, device)
+    steps_s = (queued(times_s, host_s=one_s, gap_s=device.launch_graph_s).end_s for one_s in hosts_s)
+    taken, made = (" to ".join(map(units.duration, pair)) for pair in (hosts_s, steps_s))
+    known = f" (measured hosts: {taken} an operation, a step of {made}; --set {host_key(mode)} states yours)"
     return Advice(
         cause="launches",
-        text="the GPU waits for the host between kernels",
+        text=f"the GPU waits for the host between kernels{known if hosts_s[0] < hosts_s[1] else ''}",
         cure='a CUDA graph: torch.compile(mode="reduce-overhead"), or larger batches',
         time_s=saved_s,
     )

@@ -18,6 +18,7 @@ from ..cta.cta_run import CtaRun
 from ..cta.rare_sides import RareSides, calls_outside
 from ..cta.traced_kernel import TracedKernel
 from ..cta.unknown_values import UnknownValues
+from ..paths import OUTSIDE
 from ..touch.classes import PathClass
 
 MOST_STEPS = 20_000
@@ -69,8 +70,19 @@ def notes_on_counters(subject: TracedKernel, doubts: UnknownValues, lower_bound:
 
 
 def notes_on_lost_pieces(subject: TracedKernel, classes: Sequence[PathClass]) -> list[str]:
-    """A remark on each storage of which listed pieces lie outside, where no access was: a fault of the tracer."""
+    """A remark on each storage of which listed pieces lie outside: unlike rounds of a loop in a loop, or a fault."""
     lost: Counter[int] = Counter()
+    unlike = any(
+        path_class.representative.paths.regions[region].parent != OUTSIDE and np.ptp(trips.per_round)
+        for path_class in classes
+        for region, trips in path_class.trips.items()
+    )
+    why = "a fault of tilesight, please report it"
+    if unlike:
+        why = (
+            "not modelled: that a loop in a loop runs unlike often in each round of a CTA (its mean is taken); on an"
+            " H200 tiles of 1 to 128 steps took 281 us, 265 predicted, HBM bytes 30 % too few"
+        )
     for use in (use for path_class in classes for kind in path_class.masked for use in kind.uses):
         storage = subject.memory.storages[use.storage]
         for listing in use.listings:
@@ -79,7 +91,7 @@ def notes_on_lost_pieces(subject: TracedKernel, classes: Sequence[PathClass]) ->
             lost[use.storage] += int(np.sum((starts < -SECTOR_BYTES) | (ends > storage.size_bytes + SECTOR_BYTES)))
     return [
         f"kernel {subject.kernel.name}: pieces of {subject.memory.storages[number].name} were placed outside of it"
-        f" and are left out ({count:,}): a fault of tilesight, please report it"
+        f" and are left out ({count:,}): {why}"
         for number, count in lost.items()
         if count
     ]

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 from support.steps import H200, kernel, matmul, profiled, tensor, torch_operation
+from tilesight.simulator.device.what_if import override
 from tilesight.simulator.operations.cost_model import KernelCostModel
+from tilesight.simulator.operations.gaps import measured_hosts_s
 from tilesight.simulator.operations.operation import Operation
 from tilesight.simulator.operations.price import price
 
@@ -95,6 +97,16 @@ def test_launches_cost_what_a_graph_saves() -> None:
     (hint,) = profile.hints
     assert (hint.cause, hint.time_s) == ("launches", profile.stream.end_s - profile.graph.end_s)
     assert hint.share == pytest.approx(hint.time_s / profile.step_s)
+
+
+def test_waits_for_the_host_are_a_range_over_those_that_were_measured() -> None:
+    """50 kernels of 1 us: 50 times what a host takes and the last kernel; of a host that is stated, none."""
+    operations, times = [torch_operation("add") for _ in range(50)], [[kernel(1e-6)]] * 50
+    (hint,) = profiled(operations, times).hints
+    assert "7.00 us to 31.0 us an operation, a step of 351 us to 1.55 ms; --set host.eager_s states yours" in hint.text
+    own = override(H200, ["host.eager_s=25e-6"])
+    assert measured_hosts_s("eager", own) == (25e-6, 25e-6)
+    assert measured_hosts_s("compiled", own) == measured_hosts_s("compiled", H200)
 
 
 def test_what_is_unlucky_stands_in_a_line_with_its_cure() -> None:

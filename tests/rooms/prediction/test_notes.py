@@ -196,6 +196,25 @@ def test_rings_of_barriers_with_loops_of_unlike_lengths_are_said_to_read_too_lit
     assert left_out(1, 1, cost=f"tiles: {WAITING}") == left_out(1, 1, classes=2) == ""
 
 
+@pytest.mark.parametrize(("loads", "part", "said"), [(5, 0.5, True), (5, 0.0, False), (2, 0.5, False)])
+def test_stencils_whose_rows_begin_within_sectors_are_said_to_be_off(loads: int, part: float, said: bool) -> None:
+    """Several loads of a tensor beside stores of parts of sectors; a copy off a line is modelled."""
+    image = Tensor(name="X", role="input", slabs=1, rows=1, cols=1 << 28, dtype=DTYPES["u8"])
+    read = Tile(tensor="X", slab="slab", rows=1, cols=4096)
+    step = Step(name="add", loads=(read,) * loads, stores=(replace(read, tensor="Y", part_fraction=part),))
+    program = TileProgram(
+        tensors=(image, replace(image, name="Y", role="output")), variables=("slab",), items=np.zeros_like,
+        item_count=1, period_items=1, body=(step,),
+    )  # fmt: skip
+    launch = Launch(
+        name="stencil", grid=(1, 1, 1), num_warps=4, num_stages=1, program=program, dtype="fp32",
+        resources=Resources(registers_per_thread=32, smem_bytes_per_cta=0),
+    )  # fmt: skip
+    (predicted,) = simulate(DECODE, schedule="flash2", device=H200).launches
+    notes = not_modelled_notes(launch, predicted, H200)
+    assert any("181 and 184 us" in note for note in notes) is said
+
+
 @pytest.mark.parametrize(
     ("size_bytes", "path", "binding", "said"),
     [(2048, "atomic", "wait", True), (128, "atomic", "wait", False), (1 << 20, "atomic", "wait", False),
