@@ -169,7 +169,9 @@ class Recorder(TorchDispatchMode):
                 overload=str(getattr(function, "_overloadname", "")),
                 inputs=tuple(map(self.storages.operand, inputs)),
                 outputs=tuple(map(self.storages.operand, outputs)),
-                arguments=MappingProxyType({**plain_arguments(schema, args, options), **_precision(inputs), **known}),
+                arguments=MappingProxyType(
+                    {**plain_arguments(schema, args, options), **_precision(inputs), **_ranks(schema, args), **known}
+                ),
                 module=place.module,
                 where=place.where,
                 phase=self.phase,
@@ -290,6 +292,20 @@ def _precision(operands: Iterable[torch.Tensor]) -> dict[str, bool]:
     """`tf32`, where the code lets products of float32 be rounded to it."""
     rounded = torch.get_float32_matmul_precision() != "highest"
     return {"tf32": True} if rounded and any(x.dtype == torch.float32 for x in operands) else {}
+
+
+def _ranks(schema: Any, args: Any) -> dict[str, int]:
+    """`group_size` of a collective: how many GPUs take part."""
+    if schema is None or "c10d" not in str(schema.name):
+        return {}
+    from torch.distributed import ProcessGroup
+    from torch.distributed.distributed_c10d import _resolve_process_group
+
+    given = {argument.name: value for argument, value in zip(schema.arguments, args, strict=False)}
+    if isinstance(name := given.get("group_name"), str):
+        return {"group_size": _resolve_process_group(name).size()}
+    group = given.get("process_group")
+    return {"group_size": ProcessGroup.unbox(group).size()} if group is not None else {}
 
 
 def plain_arguments(schema: Any, args: Any, options: Any) -> Mapping[str, Any]:

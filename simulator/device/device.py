@@ -168,6 +168,7 @@ class Device:
     )
     launch_stream_s: float = number(0, 1e-3, doc="time from kernel to kernel in a stream, at least")
     launch_graph_s: float = number(0, 1e-3, doc="the same inside a replayed CUDA graph")
+    nvlink_bytes_per_s: float = number(0, 1e14, optional=True, doc="NVLink bandwidth out of a GPU; 0: it has none")
 
     sm: SmNumbers
     """What belongs to its architecture more than to the product: `device/sm/`, and the table [sm] of its file."""
@@ -286,10 +287,10 @@ def found_device(device: Device | str | PathLike[str]) -> tuple[Device, str]:
 def device_of_product(product: str) -> str | None:
     """The catalogue's device of that product, by the name that the driver reports; None where there is none.
 
-    The longest name counts, and all of a word: an `H100 PCIe` is no `H100`, an `L40S` no `L4`.
+    The longest name counts, and all of a word: an `H100 PCIe` is no `H100`, an `L40S` no `L4`, a `GB200` no `B200`.
     """
     parts = {device.product: name for name in catalogue() if (device := load_device(name)).product}
-    fitting = [part for part in parts if re.search(rf"{re.escape(part)}(?!\w)", product)]
+    fitting = [part for part in parts if re.search(rf"(?<!\w){re.escape(part)}(?!\w)", product)]
     return parts[max(fitting, key=len)] if fitting else None
 
 

@@ -15,6 +15,7 @@ from ..prediction.timing import ZEROED_BYTES
 from .cost_model import KernelCostModel
 from .families import (
     attention,
+    collectives,
     copies,
     elementwise,
     fft,
@@ -270,9 +271,7 @@ def price(operation: Operation, gpu: KernelCostModel) -> tuple[KernelEstimate, .
     name = operation.name.strip("_")
     if reason := _against(name, operation):
         return (refused(operation, gpu, reason),)
-    family = (
-        foreach.foreach if name.startswith("foreach_") or operation.name in foreach.OPTIMIZERS else PRICES.get(name)
-    )
+    family = _family(name, operation)
     if family is None:
         return (refused(operation, gpu, _unknown(operation)),)
     gpu.one_shape.clear()
@@ -286,9 +285,20 @@ def price(operation: Operation, gpu: KernelCostModel) -> tuple[KernelEstimate, .
         return (refused(operation, gpu, internal(error, f"price of {operation.name}")),)
 
 
+def _family(name: str, operation: Operation) -> Price | None:
+    """The price of a name. Args: name: without underscores around it."""
+    if name.startswith("foreach_") or operation.name in foreach.OPTIMIZERS:
+        return foreach.foreach
+    if collectives.plain_name(operation) in collectives.KINDS:
+        return collectives.collective
+    return PRICES.get(name)
+
+
 def _of_kind(operation: Operation, kind: str) -> str:
     """Why operands of a kind have no price. Args: kind: e.g. `of float64`."""
-    return f"{operation.name} {kind} has no price; its bytes are a lower bound"
+    cure = f"--price {operation.name}=450GB/s states its bandwidth"
+    cure = cure if is_collective(operation) else "its bytes are a lower bound"
+    return f"{operation.name} {kind} has no price; {cure}"
 
 
 def _unknown(operation: Operation) -> str:
@@ -305,12 +315,10 @@ def _against(name: str, operation: Operation) -> str:
     """Why an operation of a known name has no price all the same; empty: it has one."""
     if name in ("copy", "to_copy") and len(operation.inputs) < (2 if name == "copy" else 1):
         return "a copy from the host takes as long as the bus does, which has no price"
-    if not operation.outputs:
+    if not operation.outputs and not is_collective(operation):
         return f"{operation.name} hands its result to the host, which has no price"
     if operation.arguments.get("layer"):
-        return (
-            "recurrent layers of packed sequences run in cuDNN, whole, and have no price; here they are seen by steps"
-        )
+        return "recurrent layers of packed sequences run in cuDNN, and have no price; here they are seen by steps"
     dtype, family = operation.inputs[0].dtype if operation.inputs else "", PRICES.get(name)
     convolved = family in (convolution.convolution, convolution.convolution_backward)
     if (convolved or family in (matmul.matmul, linalg.grouped_mm)) and dtype not in matmul.MULTIPLIED:

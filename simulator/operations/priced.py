@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Source = Literal["simulated", "matmul", "attention", "bytes", "stated", "refused"]
+Source = Literal["simulated", "matmul", "attention", "bytes", "collective", "stated", "refused"]
 """Where a time comes from: machine code; a model of the vendor's matrix products or attention; bytes and rates of
-torch's other kernels; what a person states; or nowhere: the kernel is not priced, and stands outside the total."""
-SOURCES: tuple[Source, ...] = ("simulated", "matmul", "attention", "bytes", "stated", "refused")
+torch's other kernels; a model of NCCL's protocols; what a person states; or nowhere: the kernel is not priced, and
+stands outside the total."""
+SOURCES: tuple[Source, ...] = ("simulated", "matmul", "attention", "bytes", "collective", "stated", "refused")
 
 
 class NoPrice(Exception):
@@ -21,7 +22,8 @@ class KernelEstimate:
         name: kind of the kernel that torch launches (`vectorized_elementwise`, `gemm`), or a Triton kernel's.
         source: where its time comes from.
         time_s: that it takes; of a refused kernel the least that its bytes take, which is no part of the total [s].
-        bound_by: what it waits for: `HBM`, `L2`, `tensor cores`, `instructions`, `latency`; `what is stated`.
+        bound_by: what it waits for: `HBM`, `L2`, `tensor cores`, `instructions`, `latency`; of
+            collectives `NVLink`; `what is stated`.
         hbm_read_bytes, hbm_write_bytes: from and to HBM [B]; l2_bytes: asked of L2, both ways [B].
         scratch_bytes: memory that its operation has for itself meanwhile, beside its tensors [B].
         reason: why it is not priced, one line; empty: it is.

@@ -78,10 +78,13 @@ def stated_kernel(operation: Operation, prices: Sequence[UserEstimate], gpu: Ker
 def moved_bytes(operation: Operation) -> int:
     """Bytes that a bandwidth is meant for [B].
 
-    All that is read and written; of a collective the larger of both, as NCCL's tests count them (`algbw`).
+    All that is read and written; of a collective the larger of both, as NCCL's tests count them (`algbw`). Where torch
+    does not say what a collective writes, both are among its inputs, as large as each other.
     """
     read, written = _bytes_of(operation.inputs), _bytes_of(operation.outputs)
-    return max(read, written) if is_collective(operation) else read + written
+    if is_collective(operation):
+        return max(read, written) if written else read // 2
+    return read + written
 
 
 def is_collective(operation: Operation) -> bool:

@@ -214,6 +214,41 @@ def test_custom_operations_and_collectives_take_what_is_stated(
     assert "--price op=12: must be a time such as 12us" in capsys.readouterr().err
 
 
+GATHERED = """
+import torch
+import torch.distributed as dist
+from torch.distributed._functional_collectives import all_gather_tensor
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+
+def inputs():
+    dist.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
+    return torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+
+
+def step(x):
+    dist.all_reduce(x)
+    whole = all_gather_tensor(x, 0, dist.group.WORLD)
+    dist.reduce_scatter_tensor(x, whole)
+    dist.all_to_all_single(torch.empty_like(whole), whole)
+    dist.broadcast(x, 0)
+"""
+
+
+def test_collectives_of_four_gpus_have_a_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """33.6 MB, four times gathered: the group's size is its process group's; no time is below what NVLink takes."""
+    file = tmp_path / "gathered.py"
+    file.write_text(GATHERED, encoding="utf-8")
+    assert main(["profile", f"{file}:step", "--device", "h100", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    times = {row["kernel"]: row["time_s"] for row in answer["rows"] if row["source"] == "collective"}
+    part = 2 * 4096**2 / 450e9
+    least = {"all_reduce": 1.5, "all_gather": 3.0, "reduce_scatter": 3.0, "all_to_all": 3.0, "broadcast": 1.0}
+    assert {name.removeprefix("nccl_") for name in times} == set(least)
+    assert all(1.0 < times[f"nccl_{name}"] / (parts * part) < 3.0 for name, parts in least.items())
+    assert all("of 4 GPUs by" in note for note in answer["notes"])
+
+
 @pytest.mark.skipif(find_spec("transformers") is not None, reason="transformers is installed")
 def test_a_config_without_transformers_says_what_to_install(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In one line."""

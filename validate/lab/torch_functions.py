@@ -6,7 +6,8 @@
 
 Times of kernels are medians of runs one after another, as torch's profiler has them; `step_s` is a run's share of all
 runs together, with the host's time in it. Memory is the most that torch's allocator held during a run. `functions`,
-`steps`, `models`, `second`, `third`, `fourth` and `fifth` stand for all of them; models need `transformers`. Modes
+`steps`, `models`, `second`, `third`, `fourth`, `fifth`, `twelve` and
+`reports` stand for all of them; models need `transformers`. Modes
 among the cases (`eager`, `compiled`, `max-autotune`) are measured or predicted instead of eager and compiled.
 """
 
@@ -27,14 +28,16 @@ from torch_cases import FUNCTIONS
 from torch_fifth import FIFTH
 from torch_fourth import FOURTH
 from torch_models import MODELS
+from torch_reports import REPORTS
 from torch_second import SECOND
 from torch_steps import STEPS
 from torch_third import THIRD
+from torch_twelve import TWELVE
 
 RUNS = 8
 GROUPS = {"functions": FUNCTIONS, "steps": STEPS, "models": MODELS, "second": SECOND, "third": THIRD}
-GROUPS |= {"fourth": FOURTH, "fifth": FIFTH}
-CASES = FUNCTIONS | STEPS | MODELS | SECOND | THIRD | FOURTH | FIFTH
+GROUPS |= {"fourth": FOURTH, "fifth": FIFTH, "twelve": TWELVE, "reports": REPORTS}
+CASES = {name: case for cases in GROUPS.values() for name, case in cases.items()}
 MODES = ("eager", "compiled", "max-autotune")
 CASE = '''"""A case."""
 import sys

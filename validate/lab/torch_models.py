@@ -42,12 +42,12 @@ def hugging_face(kind: str, device: str, head: str = "AutoModelForCausalLM", **s
     import transformers
 
     config = transformers.AutoConfig.for_model(kind, **settings)
-    config._attn_implementation = "sdpa"
     before = torch.get_default_dtype()
     torch.set_default_dtype(HALF)
     try:
         with torch.device(device):
-            made: nn.Module = getattr(transformers, head).from_config(config).train(False)
+            cls = getattr(transformers, head)
+            made: nn.Module = (cls.from_config if "Auto" in head else cls)(config).train(False)
             return made
     finally:
         torch.set_default_dtype(before)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...device.device import Device
+from ...prediction.what_helps import Advice
 from ..gaps import StreamTimeline
 from ..groups import time_of
 from ..operation import RecordedStep
 from ..priced import KernelEstimate
 from .floors import far_from_floor, reordered
 from .fusing import copies, grown, slow_attention, unfused_norms, written_scores
-from .hint import Hint
 from .matmuls import alignment, full_precision, tails, uneven
 
 LEAST_SHARE = 0.01
@@ -26,7 +26,7 @@ def hints_of(
     device: Device,
     stream: StreamTimeline,
     graph: StreamTimeline,
-) -> tuple[Hint, ...]:
+) -> tuple[Advice, ...]:
     """What is unlucky about a step, what costs most first.
 
     Args:
@@ -44,14 +44,14 @@ def hints_of(
     return tuple(sorted(shared, key=lambda hint: -hint.time_s))
 
 
-def _launches(stream: StreamTimeline, graph: StreamTimeline) -> Hint | None:
+def _launches(stream: StreamTimeline, graph: StreamTimeline) -> Advice | None:
     """What the GPU waits for the host, beyond the first operation."""
     first_s = next((start_s for starts_s in stream.starts_s for start_s in starts_s), 0.0)
     saved_s = stream.end_s - graph.end_s
     if saved_s <= first_s:
         return None
-    return Hint(
-        name="launches",
+    return Advice(
+        cause="launches",
         text="the GPU waits for the host between kernels",
         cure='a CUDA graph: torch.compile(mode="reduce-overhead"), or larger batches',
         time_s=saved_s,

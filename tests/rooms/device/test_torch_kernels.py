@@ -59,8 +59,10 @@ def test_every_number_that_was_read_off_a_gpu_names_it() -> None:
 
 @pytest.mark.parametrize("name", [name for name in architectures() if name != "sm_90"])
 def test_other_architectures_say_what_is_carried_over(name: str) -> None:
-    """The same values as Hopper's, and each tells whose it is and what it was there."""
+    """The same values as Hopper's, and each tells whose it is and what it was there; collectives may have their own."""
     for key, number in load_kernels(name).items():
+        if key.startswith("collective.") and name in ("sm_80", "sm_100", "sm_103"):
+            continue
         kind, source = HOPPER[key].origin.kind, HOPPER[key].origin.source
         assert number.origin == Provenance("assumed", f"carried over from sm_90 ({kind}: {source})")
         assert number.value == HOPPER[key].value

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from .. import bench
-from ..functions import validate_function
 from ..given import Given, given, made, refuse_unread
 from ..gpu import DOCTOR, MeasureOptions, Named, compiler, device_named, need_gpu
 from ..groups import Group, argument, flag, option, spread
@@ -16,6 +15,8 @@ from ..kernels import TARGET
 from ..limit import LimitOptions, WorkersOptions
 from ..output import PAGE, BadInput, announce_compiler, bad_input, progress, say, text_color, text_width
 from ..points import PointsOptions
+from ..validating.functions import validate_function
+from ..validating.tables import TABLE_OPTIONS, TableOptions, validate_table
 
 if TYPE_CHECKING:
     from ...validate.compare.campaign import Validation
@@ -62,6 +63,7 @@ def validate(
     points: PointsOptions,
     how: MeasureOptions,
     asked: ValidateOptions,
+    chosen: TableOptions,
     workers: WorkersOptions,
     limit: LimitOptions,
 ) -> None:
@@ -77,6 +79,11 @@ def validate(
             refuse_unread(typed, ["--l2", "--results", "--no-counters"], "with --read")
         validate_function(asked.target, points.l2, how, limit, asked)
         return
+    if chosen.table is not None:
+        refuse_unread(typed, sorted(set(typed) - TABLE_OPTIONS), "with --table")
+        validate_table(chosen, points, how, asked)
+        return
+    refuse_unread(typed, ["--kind", "--sample", "--part"], "without --table")
     check_modes(typed)
     refuse_unread(typed, ["--time-limit"], "without FILE.py:FUNCTION")
     if asked.checkpoint:

@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from .bench import on_progress
-from .gpu import MeasureOptions, Named, device_named, need_gpu
-from .kernels import Function, users_code
-from .limit import LimitOptions
-from .options import device_notes
-from .output import Asked, BadInput, say, text_color, text_width, write_file
+from ..bench import on_progress
+from ..gpu import MeasureOptions, Named, device_named, need_gpu
+from ..kernels import Function, users_code
+from ..limit import LimitOptions
+from ..options import device_notes
+from ..output import Asked, BadInput, say, text_color, text_width, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..simulator.predict_kernels import SimulatedKernels
-    from ..validate.functions.measured import MeasuredFunction
+    from ...simulator.predict_kernels import SimulatedKernels
+    from ...validate.functions.measured import MeasuredFunction
 
 
 def validate_function(target: str, l2: str, how: MeasureOptions, limit: LimitOptions, asked: Asked) -> None:
@@ -30,11 +30,11 @@ def validate_function(target: str, l2: str, how: MeasureOptions, limit: LimitOpt
     outcome = function.simulated()
     measured = kept or _measured(function, outcome, named, how)
     if how.results:
-        from ..simulator.display import render
+        from ...simulator.display import render
 
         write_file(how.results, render.to_json(measured.to_dict()))
-    from ..validate.functions.compare import compare_function
-    from ..validate.report.functions import function_dict, function_text
+    from ...validate.functions.compare import compare_function
+    from ...validate.report.functions import function_dict, function_text
 
     notes = (*device_notes(named.name, named.device, how.set_), *outcome.prediction.notes)
     try:
@@ -47,7 +47,7 @@ def validate_function(target: str, l2: str, how: MeasureOptions, limit: LimitOpt
 
 
 def _kept(path: "Path") -> "MeasuredFunction":
-    from ..validate.functions.measured import read_measured
+    from ...validate.functions.measured import read_measured
 
     try:
         return read_measured(path)
@@ -58,8 +58,8 @@ def _kept(path: "Path") -> "MeasuredFunction":
 
 
 def _measured(function: Function, outcome: "SimulatedKernels", named: Named, how: MeasureOptions) -> "MeasuredFunction":
-    from ..validate.functions.measured import job_of, measure_function
-    from ..validate.measure.gpus import visible_gpus
+    from ...validate.functions.measured import job_of, measure_function
+    from ...validate.measure.gpus import visible_gpus
 
     rows = zip(outcome.numbers, outcome.prediction.rows, strict=True)
     numbers = [number for number, row in rows if row.prediction]

@@ -1,0 +1,99 @@
+"""Collectives of the GPUs of one host, by NCCL over NVLink: bytes and ranks in, a kernel's time out.
+
+NCCL takes the fastest of its protocols, each a fixed time, a latency for each step of the ring, and the bytes that a
+GPU sends over what the protocol reaches of its links: LL and LL128 send flags with the data, Simple fences. An
+all-reduce of eight GPUs may have the switch add (NVLS). The numbers are those of the table `collective`
+(`device/torch_kernels`).
+"""
+
+from collections.abc import Iterator
+
+from ..cost_model import KernelCostModel
+from ..operation import Operation
+from ..priced import KernelEstimate, Kernels, NoPrice
+from ..stated import is_collective, moved_bytes
+
+RANKS = "group_size"
+"""Argument of a recorded collective: how many GPUs take part."""
+RING_STEPS = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "broadcast": 1}
+"""Kinds of collectives over rings, and how often a GPU sends its share to each other one."""
+KINDS = {
+    **dict.fromkeys(("allreduce", "all_reduce", "all_reduce_coalesced", "allreduce_coalesced"), "all_reduce"),
+    **dict.fromkeys(("allgather", "allgather_base", "allgather_into_tensor_coalesced"), "all_gather"),
+    **dict.fromkeys(("all_gather_into_tensor", "all_gather_into_tensor_coalesced"), "all_gather"),
+    **dict.fromkeys(("reduce_scatter", "reduce_scatter_base", "reduce_scatter_tensor"), "reduce_scatter"),
+    **dict.fromkeys(("reduce_scatter_tensor_coalesced",), "reduce_scatter"),
+    **dict.fromkeys(("alltoall", "alltoall_base", "all_to_all_single"), "all_to_all"),
+    "broadcast": "broadcast",
+}
+"""torch's names, without namespace and underscores around them -> kind of collective."""
+HOST_GPUS = 8
+"""GPUs that one host's NVLink switch joins; with all of them NCCL adds in the switch."""
+
+
+def collective(operation: Operation, gpu: KernelCostModel) -> Kernels:
+    """One collective. Raises: NoPrice: of GPUs without NVLink, of several hosts, or of unknown ranks."""
+    kind = KINDS[plain_name(operation)]
+    ranks = int(operation.arguments.get(RANKS, 0))
+    if not gpu.device.nvlink_bytes_per_s:
+        raise NoPrice("of GPUs without NVLink")
+    if not ranks:
+        raise NoPrice("of a group whose size is not known")
+    if ranks > HOST_GPUS:
+        raise NoPrice(f"of {ranks} GPUs, on more than one host,")
+    touched = gpu.kernel(operation.name, operation.inputs, operation.outputs)
+    if ranks == 1:
+        return [touched]
+    time_s, protocol, waits_s = min(protocols(kind, ranks, moved_bytes(operation), gpu))
+    return [
+        KernelEstimate(
+            name=f"nccl_{kind}",
+            source="collective",
+            time_s=time_s,
+            bound_by="latency" if waits_s > time_s / 2 else "NVLink",
+            hbm_read_bytes=touched.hbm_read_bytes,
+            hbm_write_bytes=touched.hbm_write_bytes,
+            l2_bytes=touched.l2_bytes,
+            note=f"{kind} of {ranks} GPUs by {protocol}, nothing beside it",
+        )
+    ]
+
+
+def protocols(kind: str, ranks: int, size: float, gpu: KernelCostModel) -> Iterator[tuple[float, str, float]]:
+    """What each protocol would take.
+
+    Args:
+        kind: of `KINDS`.
+        ranks: GPUs that take part.
+        size: bytes of all ranks' data on one of them: the whole input or output, whichever is larger [B].
+        gpu: whose numbers count.
+
+    Yields:
+        Time [s], name of the protocol, and what of the time does not hang on bytes [s].
+    """
+    link = gpu.device.nvlink_bytes_per_s
+    share = size * (ranks - 1) / ranks
+
+    def made(name: str, waits_s: float, sent: float, bytes_per_s: float) -> tuple[float, str, float]:
+        return waits_s + sent / bytes_per_s, name, waits_s
+
+    def cost(name: str) -> float:
+        return gpu.cost(f"collective.{name}")
+
+    if kind == "all_to_all":
+        yield made("LL", cost("pairs_ll_s"), share, cost("pairs_ll_bytes_per_s"))
+        yield made("Simple", cost("pairs_simple_s"), share, cost("pairs_simple_fraction") * link)
+        return
+    sent = size if kind == "broadcast" else RING_STEPS[kind] * share
+    steps = RING_STEPS[kind] * (ranks - 1)
+    for name in ("LL", "LL128"):
+        key = name.lower()
+        yield made(name, cost(f"{key}_s") + steps * cost(f"{key}_step_s"), sent, cost(f"{key}_bytes_per_s"))
+    yield made("Simple", cost("simple_s") + steps * cost("simple_step_s"), sent, cost("simple_fraction") * link)
+    if kind == "all_reduce" and ranks == HOST_GPUS and cost("switch_fraction"):
+        yield made("NVLS", cost("switch_s"), sent, cost("switch_fraction") * link)
+
+
+def plain_name(operation: Operation) -> str:
+    """A collective's name without namespace and underscores around it; empty: it is none."""
+    return operation.name.rpartition("::")[2].strip("_") if is_collective(operation) else ""

@@ -1,0 +1,140 @@
+"""Public measured tables beside predictions: how they are read, drawn, priced, and what no physics allows."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from zipfile import ZipFile
+
+import pytest
+from tilesight.simulator.device.device import device_of_product, load_device
+from tilesight.validate.tables.predicting import FP8, predict_row
+from tilesight.validate.tables.rows import TableRow, read_rows, sampled
+from tilesight.validate.tables.scores import scores
+
+from tilesight.cli.main import main
+
+LINEAR = "torch.nn.functional.linear"
+
+
+def row(m: int, n: int, k: int, us: float = 100.0, **said: str) -> TableRow:
+    """A product, in bf16 by torch on a B200 unless it is said otherwise."""
+    asked = {"device": "b200", "source": LINEAR, "framework": "vllm 0.24.0", "dtype": "bfloat16"} | said
+    return TableRow(kind="gemm", sizes={"m": m, "n": n, "k": k}, time_s=1e-6 * us, **asked)
+
+
+def wheel(folder: Path, monkeypatch: pytest.MonkeyPatch, product: str = "NVIDIA B200") -> Path:
+    """A wheel with a table of 20 products, read by a stand-in for pyarrow, as JSON."""
+    entry = {"framework": "VLLM", "version": "0.24.0", "device": product, "kernel_source": LINEAR, "k": 512}
+    rows = [entry | {"gemm_dtype": "bfloat16", "m": m, "n": 4096, "latency": 0.02} for m in range(1, 21)]
+
+    class Table(dict[str, list[str]]):
+        def to_pylist(self) -> list[dict[str, object]]:
+            return rows
+
+    module = ModuleType("pyarrow.parquet")
+    module.read_table = lambda file: Table(device=[json.loads(file.read())["device"]])  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pyarrow", ModuleType("pyarrow"))
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", module)
+    path = folder / "tables.whl"
+    with ZipFile(path, "w") as made:
+        made.writestr("data/b200_sxm/gemm/vllm/0.24.0/gemm_perf.parquet", json.dumps(entry))
+    return path
+
+
+def test_a_table_needs_pyarrow_and_says_so_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the command that installs it, and exit code 2."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["validate", "--table", "none.whl", "--device", "b200"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "pip install pyarrow" in said
+
+
+def test_rows_of_a_table_are_predicted_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line a row, behind one of errors; the same rows for the same seed."""
+    results = tmp_path / "rows.ndjson"
+    asked = ["validate", "--table", str(wheel(tmp_path, monkeypatch)), "--device", "b200", "--sample", "5"]
+    assert main([*asked, "--results", str(results), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    first, *lines = map(json.loads, results.read_text().splitlines())
+    assert first == said
+    assert sum(score["rows"] for score in said["scores"]) == len(lines) == 5
+    assert all(line["time_s"]["predicted"] > line["roofline_s"] / 2 > 0 for line in lines)
+    assert main([*asked, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == said
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--schedule", "flash2"], "--schedule"),
+        (["--only", "nothing"], "matches none of 20 rows"),
+        (["--device", "h200"], "holds no rows of gemm for h200"),
+    ],
+)
+def test_what_a_table_cannot_answer_is_refused(
+    wrong: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In one line that names the option."""
+    device = [] if "--device" in wrong else ["--device", "b200"]
+    assert main(["validate", "--table", str(wheel(tmp_path, monkeypatch)), *device, *wrong]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_gb200_is_no_b200(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of a product is all of a word."""
+    assert device_of_product("NVIDIA GB200") != "b200"
+    with pytest.raises(ValueError, match="no rows of gemm"):
+        read_rows(wheel(tmp_path, monkeypatch, "NVIDIA GB200"), "gemm", ["b200"])
+
+
+def test_a_problem_is_of_one_part_on_all_gpus() -> None:
+    """Test rows are those whose sizes add up to a multiple of five."""
+    rows = [row(m, 4096, 512, device=device) for m in range(1, 21) for device in ("b200", "l40s")]
+    assert {made.key for made in sampled(rows, 0, 0, part="test")} == {f"m={m} n=4096 k=512" for m in (2, 7, 12, 17)}
+    parts = [len(sampled(rows, 0, 0, part=part)) for part in ("fit", "check", "test")]
+    assert parts == [16, 16, 8]
+
+
+def test_rows_faster_than_the_peaks_are_left_out_and_counted() -> None:
+    """70 TFLOP take a B200 more than 28 ms; half of it is of no use, and no error is made of it."""
+    device = load_device("b200")
+    made = [predict_row(row(32768, 32768, 32768, us), device) for us in (15e3, 60e3)]
+    assert [row.impossible for row in made] == [True, False]
+    (score,) = scores(made)
+    assert (score.rows, score.impossible, score.time and score.time.points) == (2, 1, 1)
+
+
+def test_weights_that_l2_holds_are_no_reason_to_doubt_a_row() -> None:
+    """Six calls' weights of 2 MB stay in the 127 MB of L2: faster than HBM is possible there."""
+    device = load_device("b200")
+    small, large = predict_row(row(1, 1024, 1024), device), predict_row(row(1, 65536, 16384), device)
+    assert small.least_s < small.roofline_s
+    assert large.least_s > 0.98 * (large.roofline_s - device.l2_bytes / device.hbm_peak_bytes_per_s)
+
+
+def test_products_without_a_price_are_refused_by_name() -> None:
+    """Block-scaled ones, and fp8 by kernels whose conversion is not known."""
+    device = load_device("b200")
+    for source, dtype in (("deepgemm", "fp8_block"), ("torch_flow", "fp8")):
+        refused = predict_row(row(64, 4096, 4096, source=source, dtype=dtype), device)
+        assert refused.reason == f"{source} of {dtype} has no price"
+    assert not predict_row(row(64, 4096, 4096, source=FP8, dtype="fp8"), device).reason
+
+
+def test_a_call_in_a_graph_costs_a_gap_more_than_its_kernels() -> None:
+    """Time is from call to call."""
+    device = load_device("b200")
+    slow = replace(device, launch_graph_s=device.launch_graph_s + 1e-6)
+    small = row(16, 256, 256)
+    assert predict_row(small, slow).predicted_s - predict_row(small, device).predicted_s == pytest.approx(1e-6)

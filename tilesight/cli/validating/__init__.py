@@ -1,0 +1,1 @@
+"""What `tilesight validate` does beside points: functions of the user, public tables."""

@@ -1,0 +1,1 @@
+"""Public tables of measured kernels, held against predictions."""
