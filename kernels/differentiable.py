@@ -7,7 +7,7 @@ import torch
 from ..simulator.schedules.config import Config
 from .flash2 import flash2
 from .flash3 import Options, flash3
-from .flash3.call import why_not
+from .flash3.entry import why_not
 from .flash_backward import flash_backward
 
 WIDE_ENOUGH = ((64, 64), (128, 128))

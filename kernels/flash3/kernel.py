@@ -186,7 +186,7 @@ def consume(shape, q, k, v, o, o_desc, place: gl.constexpr):
     score_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, shape.block_n, depth])
     out_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, shape.out_dim, depth])
     operand_layout: gl.constexpr = gl.DotOperandLayout(0, out_layout, 4 if shape.fp8 else 2)
-    g = Group(shape, q, k, v, place, score_layout, out_layout, operand_layout)
+    g = Group(shape, q, k, v, place, score_layout, out_layout, operand_layout)  # type: ignore[call-arg]
     groups: gl.constexpr = shape.groups
     dtype: gl.constexpr = v.memory.dtype
     count = shape.count()
@@ -312,7 +312,7 @@ def flash3_kernel(
     pingpong: gl.constexpr, direct: gl.constexpr,
 ):  # fmt: skip
     """All tiles of a CTA. Shapes: Q (slabs, pack, M, D), K (KV slabs, 1, N, D), V alike, in fp8 (KV slabs, 1, D, N)."""
-    shape = Shape(
+    shape = Shape(  # type: ignore[call-arg]
         tiles_ptr, row_entries, seqlen_q, seqlen_k, q_tiles, kv_share, window, scale, inner,
         q_scale_ptr, k_scale_ptr, v_scale_ptr, o_ptr, lse_ptr, groups, pack, GROUP_ROWS // pack, block_n, out_dim,
         causal, windowed, fp8, capped, masked, tails, overlap, pingpong, direct,

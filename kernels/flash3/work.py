@@ -173,4 +173,4 @@ def ring(desc, rest_desc, slots: gl.constexpr, readers: gl.constexpr, parts: gl.
     for slot in gl.static_range(slots):
         mbarrier.init(full.index(slot), count=1)
         mbarrier.init(empty.index(slot), count=readers)
-    return Ring(memory, rest, full, empty, slots, parts)
+    return Ring(memory, rest, full, empty, slots, parts)  # type: ignore[call-arg]

@@ -11,7 +11,7 @@ if missing_gpu() is None:
     import torch
     from tilesight.kernels.differentiable import attention
     from tilesight.kernels.flash3 import Options, flash3
-    from tilesight.kernels.flash3.call import DIMS, ELEMENTS, why_not
+    from tilesight.kernels.flash3.entry import DIMS, DTYPES, why_not
     from tilesight.kernels.flash3.options import check_fits
     from tilesight.kernels.reference import FP8_SUM_EPS, judge_attention
     from tilesight.kernels.reference import attention as exact
@@ -70,7 +70,7 @@ def tensors(seed: int, dims: tuple[int, int], dtype: Any) -> tuple[dict[str, Any
 @pytest.mark.parametrize("part", range(12))
 def test_attention_is_that_of_the_oracle(part: int) -> None:
     """Over seeds: lengths, grouped heads packed and not, masks, a cap, options; one head dimension and dtype a part."""
-    dims, dtype = DIMS[part % 4], list(ELEMENTS)[part // 4]
+    dims, dtype = DIMS[part % 4], DTYPES[part // 4]
     wrong = []
     for seed in range(part, SEEDS, 12):
         asked, (q, k, v) = tensors(seed, dims, dtype)

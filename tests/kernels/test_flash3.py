@@ -1,5 +1,7 @@
 """The flash3 kernel without a GPU: what it takes, how its tiles are shared out, and what the compiler makes of it."""
 
+import subprocess
+import sys
 from itertools import product
 
 import pytest
@@ -12,11 +14,16 @@ import torch
 import triton
 from tilesight.kernels.differentiable import attention, enough_tiles, takes_flash3
 from tilesight.kernels.flash3 import Options, flash3
-from tilesight.kernels.flash3.call import DIMS, ELEMENTS, pack_of, prepare, refused, scale_tensors
-from tilesight.kernels.flash3.kernel import flash3_kernel
+from tilesight.kernels.flash3.entry import DIMS, DTYPES, TRITON, refused
 from tilesight.kernels.flash3.options import check_fits, usual
 from tilesight.kernels.flash3.tiles import TILE_COST, key_tiles, shares, table
 from tilesight.kernels.launch.launch import problem_of
+
+if not triton.__version__.startswith(f"{TRITON}."):
+    pytest.skip(f"written in the Gluon of Triton {TRITON}", allow_module_level=True)
+
+from tilesight.kernels.flash3.call import pack_of, prepare, scale_tensors
+from tilesight.kernels.flash3.kernel import flash3_kernel
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.driver import CudaDriver
 
@@ -105,7 +112,7 @@ def test_tiles_without_room_are_refused() -> None:
         check_fits(Options(stages=3), 128, 128, 2)
     with pytest.raises(ValueError, match=r"^block_m = 192, block_n = 128 need 192 registers a thread .* at most 128"):
         check_fits(Options(block_m=192), 128, 128, 1)
-    for (dim, out_dim), element, causal in product(DIMS, ELEMENTS, (False, True)):
+    for (dim, out_dim), element, causal in product(DIMS, DTYPES, (False, True)):
         check_fits(usual(dim, element.itemsize, causal), dim, out_dim, element.itemsize)
 
 
@@ -155,7 +162,6 @@ class _Hopper(CudaDriver):  # type: ignore[misc]
         return True
 
 
-@pytest.mark.skipif(not triton.__version__.startswith("3.6."), reason="written in the Gluon of Triton 3.6")
 def test_it_compiles_for_hopper_without_a_spill(monkeypatch: pytest.MonkeyPatch) -> None:
     """Causal fp16, D = 128: no local memory, room on an SM, products by warp groups."""
     monkeypatch.setattr(triton.runtime.driver, "_active", _Hopper())
@@ -166,3 +172,10 @@ def test_it_compiles_for_hopper_without_a_spill(monkeypatch: pytest.MonkeyPatch)
     ptx = compiled.asm["ptx"]
     assert ".local" not in ptx and "setmaxnreg.inc.sync.aligned.u32 \t240" in ptx.replace("u32 240", "u32 \t240")
     assert ptx.count("wgmma.mma_async.sync.aligned.m64n128k16") >= 40
+
+
+def test_gluon_is_imported_where_it_is_used() -> None:
+    """Another Triton, whose Gluon is another, and the interpreter still import `attention` and what refuses."""
+    code = "import sys, tilesight.kernels.differentiable; print([m for m in sys.modules if 'flash3.kernel' in m])"
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert finished.stdout.strip() == "[]"
