@@ -18,6 +18,10 @@ class DoesNotFit(ValueError):
     """A CTA needs more of something than one SM has, or the compiler refuses its kernel."""
 
 
+class UserError(ValueError):
+    """Something that a user named cannot be used: a file, function, revision or Python; the text is one line."""
+
+
 class BrokenLaw(Exception):
     """A prediction that no device can keep: a fault of the model, and no answer; the text is one line to report."""
 

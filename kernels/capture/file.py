@@ -14,6 +14,7 @@ from ...simulator.device.device import load_device
 from ...simulator.device.what_if import override
 from ...simulator.jobs.processes import WorkerDied, WorkerProcess
 from ...simulator.prediction.torch_operation import TorchOperation
+from ...simulator.refusal import UserError
 from ..compile.cache import triton_cache
 from ..compile.call import KernelLaunch, RefusedCall, from_plain, values_of
 from ..configurations.space import Space
@@ -21,10 +22,6 @@ from ..interpreter import Interpreter
 from ..kept.recordings import keep_recording, kept_recording, recording_key
 
 WORKER = f"{__package__}.worker"
-
-
-class CannotCapture(ValueError):
-    """What was asked for is no function that launches something; the text is one line."""
 
 
 class UserCodeFailed(RuntimeError):
@@ -78,16 +75,16 @@ def capture_calls(target: str, asked: Asked) -> tuple[RecordedFunction, ...]:
         What each call of it launches, in the order of `asked.shapes`.
 
     Raises:
-        CannotCapture: there is no such file or function, it needs other arguments, it launches nothing, or what a space
+        UserError: there is no such file or function, it needs other arguments, it launches nothing, or what a space
             names no kernel has.
         UserCodeFailed: it raised, died, or took too long.
     """
     file, colon, function = target.rpartition(":")
     if not colon or not file or not function.isidentifier():
-        raise CannotCapture(f"{target!r}: must be FILE.py:FUNCTION or MODULE:FUNCTION")
+        raise UserError(f"{target!r}: must be FILE.py:FUNCTION or MODULE:FUNCTION")
     is_module = not file.endswith(".py") and all(part.isidentifier() for part in file.split("."))
     if not Path(file).is_file() and not is_module:
-        raise CannotCapture(f"{file}: no such file")
+        raise UserError(f"{file}: no such file")
     job = {
         "file": file,
         "function": function,
@@ -106,7 +103,7 @@ def capture_calls(target: str, asked: Asked) -> tuple[RecordedFunction, ...]:
     else:
         answer = _recorded_anew(target, job, asked, key)
     if "unusable" in answer:
-        raise CannotCapture(answer["unusable"])
+        raise UserError(answer["unusable"])
     if "raised" in answer:
         raise UserCodeFailed(answer["raised"])
     values = values_of(answer["values"])

@@ -13,6 +13,7 @@ from typing import Any
 from triton.runtime.jit import KernelInterface
 
 from ...simulator.names import unknown
+from ...simulator.refusal import UserError
 from .recording import needs_arguments
 
 WITHOUT_GRID = ("Cannot call @triton.jit'd outside", "'Autotuner' object is not callable")
@@ -23,21 +24,17 @@ INPUTS = "inputs"
 """Name of the function of a user's file that makes what its step is given."""
 
 
-class Unusable(Exception):
-    """A file or function that cannot be called; the text is one line."""
-
-
 def located(file: str) -> Path:
-    """The file that is meant: a path, or the name of a module that can be imported here. Raises: Unusable: none is."""
+    """The file that is meant: a path, or the name of a module that can be imported here. Raises: UserError: none is."""
     if Path(file).is_file():
         return Path(file).resolve()
     sys.path.insert(0, str(Path.cwd()))
     try:
         spec = find_spec(file)
     except ModuleNotFoundError as error:
-        raise Unusable(f"{file}: no module named {error.name!r}") from None
+        raise UserError(f"{file}: no module named {error.name!r}") from None
     if spec is None or not spec.origin or not Path(spec.origin).is_file():
-        raise Unusable(f"{file}: is no module of Python source that can be imported here")
+        raise UserError(f"{file}: is no module of Python source that can be imported here")
     return Path(spec.origin).resolve()
 
 
@@ -48,7 +45,7 @@ def user_function(path: Path, name: str, arguments: Mapping[str, Any] = NONE) ->
         arguments: that it will be called with.
 
     Raises:
-        Unusable: there is none, or it needs other arguments.
+        UserError: there is none, or it needs other arguments.
     """
     return _function(module_of(path), name, path.name, arguments)
 
@@ -72,7 +69,7 @@ def module_of(path: Path) -> ModuleType:
         return sys.modules[name]
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise Unusable(f"{path.name}: is no Python file")
+        raise UserError(f"{path.name}: is no Python file")
     module = module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -88,18 +85,18 @@ def _function(module: ModuleType, name: str, file: str, arguments: Mapping[str, 
             if inspect.isfunction(value) and value.__module__ == module.__name__
             if arguments or hasattr(module, INPUTS) or not needs_arguments(value)
         ]
-        raise Unusable(f"{file}: function {unknown(name, functions, where='the file')}")
+        raise UserError(f"{file}: function {unknown(name, functions, where='the file')}")
     if isinstance(function, KernelInterface):
-        raise Unusable(f"{file}: {name} is a kernel: name a function that launches it: def run(): {name}[grid](...)")
+        raise UserError(f"{file}: {name} is a kernel: name a function that launches it: def run(): {name}[grid](...)")
     if not callable(function):
-        raise Unusable(f"{file}: {name} is no function: name one that launches kernels")
+        raise UserError(f"{file}: {name} is no function: name one that launches kernels")
     parameters = inspect.signature(function).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     if (strange := [given for given in arguments if given not in parameters]) and not takes_any:
-        raise Unusable(f"{file}: {name} takes no argument {strange[0]}: it takes {', '.join(parameters) or 'none'}")
+        raise UserError(f"{file}: {name} takes no argument {strange[0]}: it takes {', '.join(parameters) or 'none'}")
     if needed := needs_arguments(function, arguments):
         other = "tune --shapes gives them, or name a function that takes none" if not arguments else "give these too"
-        raise Unusable(f"{file}: {name} needs arguments ({needed}): {other}")
+        raise UserError(f"{file}: {name} needs arguments ({needed}): {other}")
     return function
 
 

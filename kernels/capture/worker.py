@@ -17,13 +17,14 @@ from ...simulator.device.device import load_device
 from ...simulator.device.what_if import override
 from ...simulator.jobs.processes import serve
 from ...simulator.prediction.torch_operation import torch_text
+from ...simulator.refusal import UserError
 from ..compile.call import ValueTexts, to_plain
 from ..configurations.space import space_of
 from ..kept.opened import FileAccessLog
 from .lowering import lower_or_refuse
 from .recorded import Recording
 from .recording import capture
-from .user_function import Unusable, lacks_grid, located, raised_by, shown_arguments, user_function
+from .user_function import lacks_grid, located, raised_by, shown_arguments, user_function
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
@@ -74,17 +75,17 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
                         user_function(path, job["function"], arguments)(**arguments)
                 except (Exception, SystemExit) as error:
                     notes = list(launches.notes)
-                    if isinstance(error, Unusable) or not launches:
+                    if isinstance(error, UserError) or not launches:
                         raise
                     launches.ended = raised_by(error, path, heard.last)
                 if not launches:
-                    raise Unusable(
+                    raise UserError(
                         f"{path.name}: {job['function']}({shown_arguments(arguments)}) launches no Triton kernel"
                         f"{_instead(launches)}"
                     )
                 kernels |= launches.kernels
                 recorded.append(_plain(launches, int(device.compute_capability.replace(".", "")), values))
-    except Unusable as error:
+    except UserError as error:
         return {"unusable": str(error)}
     except (Exception, SystemExit) as error:
         return {"unusable" if lacks_grid(error) else "raised": "; ".join([raised_by(error, path, heard.last), *notes])}

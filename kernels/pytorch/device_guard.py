@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ..capture.user_function import Unusable
+from ...simulator.refusal import UserError
 
 KINDS = 21
 """Kinds of devices that c10 keeps guards of: its table has not changed its size since torch 2.0."""
@@ -35,7 +35,7 @@ ROOT = Path(torch.__file__).parent
 
 @contextmanager
 def device_in_cpp() -> Iterator[None]:
-    """Have C++ find one CUDA device that does nothing. Raises: Unusable: this torch is laid out otherwise; one line."""
+    """Have C++ find one CUDA device that does nothing. Raises: UserError: this torch is laid out otherwise."""
     kinds = torch._C._autograd.DeviceType
     cpu, cuda, meta = (int(getattr(kinds, name)) for name in ("CPU", "CUDA", "Meta"))
     try:
@@ -58,9 +58,9 @@ def device_in_cpp() -> Iterator[None]:
         table[cuda], hooks.value = before
 
 
-def lacking(hook: str) -> Unusable:
+def lacking(hook: str) -> UserError:
     """That this torch lacks a hook, in one line."""
-    return Unusable(f"torch {torch.__version__} lacks {hook}, which recording without a GPU needs: try torch 2.13")
+    return UserError(f"torch {torch.__version__} lacks {hook}, which recording without a GPU needs: try torch 2.13")
 
 
 def virtual_functions(header: str, name: str) -> list[str]:

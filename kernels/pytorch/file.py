@@ -21,7 +21,8 @@ from typing import Any
 from ...simulator.device.device import Device
 from ...simulator.jobs.processes import WorkerDied, WorkerProcess
 from ...simulator.operations.operation import Mode, Operation, RecordedStep
-from ..capture.file import CannotCapture, UserCodeFailed
+from ...simulator.refusal import UserError
+from ..capture.file import UserCodeFailed
 from ..compile.cache import triton_cache
 from ..compile.call import KernelLaunch, RefusedCall, from_plain, values_of
 from ..kept.recordings import keep_recording, kept_recording, recording_key
@@ -84,14 +85,14 @@ def record_step(
         times: predicts Triton kernels that torch's compiler would time to choose among; None: it chooses without.
 
     Raises:
-        CannotCapture: there is no such file or function, it needs other arguments, or this torch lacks a hook.
+        UserError: there is no such file or function, it needs other arguments, or this torch lacks a hook.
         UserCodeFailed: it raised, died, took too long, or depends on data.
     """
     given = dict(options or {})
     if strange := [name for name in given if name not in OPTIONS]:
-        raise CannotCapture(f"option {strange[0]!r}: must be one of {', '.join(OPTIONS)}")
+        raise UserError(f"option {strange[0]!r}: must be one of {', '.join(OPTIONS)}")
     if given.get("indices", "") not in INDICES:
-        raise CannotCapture(f"option indices = {given['indices']!r}: must be 'uniform', or left out")
+        raise UserError(f"option indices = {given['indices']!r}: must be 'uniform', or left out")
     job = {
         "device": device_text or device.name,
         "settings": list(settings),
@@ -112,7 +113,7 @@ def record_step(
 
 @contextmanager
 def _file_of(target: str | WrittenStep) -> Iterator[tuple[str, str, list[str]]]:
-    """File or module, function, and folders that are only there meanwhile. Raises: CannotCapture: there is no such."""
+    """File or module, function, and folders that are only there meanwhile. Raises: UserError: there is no such."""
     if isinstance(target, WrittenStep):
         with TemporaryDirectory(prefix="tilesight-") as folder:
             written = Path(folder) / "step.py"
@@ -121,10 +122,10 @@ def _file_of(target: str | WrittenStep) -> Iterator[tuple[str, str, list[str]]]:
         return
     file, colon, function = target.rpartition(":")
     if not colon or not file or not function.isidentifier():
-        raise CannotCapture(f"{target!r}: must be FILE.py:FUNCTION or MODULE:FUNCTION")
+        raise UserError(f"{target!r}: must be FILE.py:FUNCTION or MODULE:FUNCTION")
     is_module = not file.endswith(".py") and all(part.isidentifier() for part in file.split("."))
     if not Path(file).is_file() and not is_module:
-        raise CannotCapture(f"{file}: no such file")
+        raise UserError(f"{file}: no such file")
     yield file, function, []
 
 
@@ -161,9 +162,9 @@ def reply_to(question: Mapping[str, Any], times: Times | None) -> dict[str, Any]
 
 
 def recorded_of(answer: Mapping[str, Any]) -> Recorded:
-    """What the process tells that recorded a step. Raises: CannotCapture, UserCodeFailed: as `record_step`."""
+    """What the process tells that recorded a step. Raises: UserError, UserCodeFailed: as `record_step`."""
     if "unusable" in answer:
-        raise CannotCapture(answer["unusable"])
+        raise UserError(answer["unusable"])
     if "raised" in answer:
         raise UserCodeFailed(answer["raised"])
     values = values_of(answer["values"])

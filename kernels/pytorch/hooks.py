@@ -34,7 +34,7 @@ def fake_cuda_device(device: Device, notes: dict[str, None]) -> Iterator[Callabl
         What makes torch's compiler speak of it too: it loads that compiler, which takes seconds.
 
     Raises:
-        Unusable: this torch lacks a hook; one line.
+        UserError: this torch lacks a hook; one line.
     """
     made = properties_of(device)
     properties = namedtuple("Properties", vars(made))(**vars(made))  # hashable, as torch's is
@@ -79,7 +79,7 @@ def replace(stack: ExitStack, path: str, value: Any, is_new: bool = False) -> An
         What stood there; None: nothing.
 
     Raises:
-        Unusable: there is no such attribute.
+        UserError: there is no such attribute.
     """
     module, _, names = path.partition(":")
     *owners, name = names.split(".")

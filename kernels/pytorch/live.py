@@ -21,7 +21,8 @@ from torch.utils._pytree import tree_map
 from ...simulator.device.device import Device
 from ...simulator.jobs.processes import ASKS
 from ...simulator.operations.operation import Mode
-from ..capture.file import CannotCapture, UserCodeFailed
+from ...simulator.refusal import UserError
+from ..capture.file import UserCodeFailed
 from .file import TIMEOUT_S, Recorded, Times, recorded_of, reply_to
 from .step import recording
 from .storages import Storages, is_real
@@ -49,11 +50,11 @@ def record_live(
             compiled, with the options that it was given.
 
     Raises:
-        CannotCapture: this system forks no processes, or this torch lacks a hook.
+        UserError: this system forks no processes, or this torch lacks a hook.
         UserCodeFailed: it raised, died, took too long, or depends on data.
     """
     if "fork" not in multiprocessing.get_all_start_methods():
-        raise CannotCapture("this system forks no processes: name the step as 'file.py:function'")
+        raise UserError("this system forks no processes: name the step as 'file.py:function'")
     original = next((made for name in ORIGINALS if (made := getattr(function, name, None)) is not None), None)
     compiler: dict[str, Any] = {}
     if original is not None and mode == "auto":

@@ -53,7 +53,7 @@ class SourceLocations:
         self._written: dict[str, list[tuple[int, Any]]] = {}
 
     def hook(self, stack: ExitStack) -> None:
-        """Follow which lines Inductor writes for which nodes of its graph. Raises: Unusable: torch lacks a hook."""
+        """Follow which lines Inductor writes for which nodes of its graph. Raises: UserError: torch lacks a hook."""
 
         def enter_context(scheduler: Any, node: Any) -> None:
             entered(scheduler, node)

@@ -224,7 +224,7 @@ def recording(
         What runs a step.
 
     Raises:
-        Unusable: this torch lacks a hook; one line.
+        UserError: this torch lacks a hook; one line.
     """
     recorder = Recorder()
     launches = TritonLaunches(recorder, indices == "uniform")

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_leaves
 
-from ..capture.user_function import Unusable
+from ...simulator.refusal import UserError
 from .hooks import replace
 from .recorder import Recorder
 from .storages import outside
@@ -46,7 +46,7 @@ class Training:
         self._has_run_backward = self._has_engine = False
 
     def hook(self, stack: ExitStack) -> None:
-        """Follow backward passes and optimizers. Raises: Unusable: this torch lacks a hook."""
+        """Follow backward passes and optimizers. Raises: UserError: this torch lacks a hook."""
 
         def run_backward(*args: Any, **kwargs: Any) -> Any:
             if TracingContext.try_get() is not None:  # torch's compiler looks at it
@@ -93,7 +93,7 @@ class Training:
             try:
                 torch.autograd.backward(probe)
             except RuntimeError:
-                raise Unusable(LATE) from None
+                raise UserError(LATE) from None
 
     def backward(self, result: Any) -> bool:
         """Run the backward pass of what a function has returned, unless the function has run one. Returns: whether."""

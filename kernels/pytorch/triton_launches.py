@@ -65,7 +65,7 @@ class TritonLaunches:
         stack.enter_context(patch.object(Autotuner, "run", self._outermost(self._users.autotuner_run())))
 
     def hook_inductor(self, stack: ExitStack) -> None:
-        """Record what Inductor's code launches. Raises: Unusable: this torch lacks a hook."""
+        """Record what Inductor's code launches. Raises: UserError: this torch lacks a hook."""
         heuristics = "torch._inductor.runtime.triton_heuristics"
         replace(stack, f"{heuristics}:CachingAutotuner.precompile", lambda *_, **__: None)
         from torch._inductor.runtime import triton_heuristics

@@ -16,10 +16,11 @@ from ...simulator.device.device import Device, load_device
 from ...simulator.device.what_if import override
 from ...simulator.jobs.processes import Ask, serve_asking
 from ...simulator.operations.operation import RecordedStep
+from ...simulator.refusal import UserError
 from ..capture.lowering import lower_or_refuse
 from ..capture.recorded import RecordedLaunch
 from ..capture.recording import needs_arguments
-from ..capture.user_function import INPUTS, Unusable, located, module_of, raised_by, user_function
+from ..capture.user_function import INPUTS, located, module_of, raised_by, user_function
 from ..compile.call import ValueTexts, to_plain
 from ..kept.opened import FileAccessLog
 from .recorder import DependsOnData
@@ -45,7 +46,7 @@ def answer(job: dict[str, Any], ask: Ask) -> dict[str, Any]:
     logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # what is raised is told
     try:
         path = located(job["file"])
-    except Unusable as error:
+    except UserError as error:
         return {"unusable": str(error)}
     made = answered(
         lambda: recording(device, job["mode"], job["train"], job["indices"], times=times_of(device, ask)),
@@ -72,7 +73,7 @@ def answered(
         with begin() as session:
             ended = _ended(lambda: run(session), path)
             step = replace(session.step(), ended=ended)
-    except Unusable as error:
+    except UserError as error:
         return {"unusable": str(error)}
     except (Exception, SystemExit) as error:
         return {"raised": _reason(error, path)}
@@ -97,10 +98,10 @@ def times_of(device: Device, ask: Ask) -> Callable[[Sequence[RecordedLaunch]], l
 
 
 def _ended(run: Callable[[], Any], path: Path) -> str:
-    """What a step raised, in one line; empty: it ran to its end. Raises: Unusable: it cannot be run."""
+    """What a step raised, in one line; empty: it ran to its end. Raises: UserError: it cannot be run."""
     try:
         run()
-    except Unusable:
+    except UserError:
         raise
     except (Exception, SystemExit) as error:
         return _reason(error, path)
@@ -123,7 +124,7 @@ def _run(session: Session, path: Path, name: str) -> None:
     make = getattr(module, maker, None)
     if not callable(function) or make is None or name == INPUTS or not _takes_something(function):
         if callable(function) and (needed := needs_arguments(function)):
-            raise Unusable(
+            raise UserError(
                 f"{path.name}: {name} needs arguments ({needed}): write a function {INPUTS}(), or "
                 f"{name}_{INPUTS}(), in the same file that returns them, as a tuple or a dict"
             )
@@ -133,7 +134,7 @@ def _run(session: Session, path: Path, name: str) -> None:
     try:
         inspect.signature(function).bind(*args, **options)
     except TypeError as error:
-        raise Unusable(f"{path.name}: {name} does not take what {maker}() returns: {error}") from None
+        raise UserError(f"{path.name}: {name} does not take what {maker}() returns: {error}") from None
     session.run(function, args, options)
 
 
@@ -157,7 +158,7 @@ def _arguments(made: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
 def _reason(error: BaseException, path: Path) -> str:
     """What the user's code raised, in one line; below what torch's compiler makes of it."""
     cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, DependsOnData | Unusable):
+    while cause is not None and not isinstance(cause, DependsOnData | UserError):
         cause = getattr(cause, "inner_exception", None) or cause.__cause__
     return str(cause) if cause is not None else raised_by(error, path)[:MOST_TEXT]
 

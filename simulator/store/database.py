@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..refusal import UserError
+
 APPLICATION = 0x54494C45
 """Of SQLite's header: the file is ours (`TILE`)."""
 LAYOUT = 4
@@ -26,10 +28,6 @@ CREATE TABLE IF NOT EXISTS recordings (
 )"""
 
 
-class Unusable(ValueError):
-    """A file that holds no predictions of this version; the text is one line."""
-
-
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
     """Changes that are made all or none."""
@@ -39,11 +37,11 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def connected(path: Path) -> sqlite3.Connection:
-    """A connection that commits each statement. Raises: Unusable: the file is none of ours."""
+    """A connection that commits each statement. Raises: UserError: the file is none of ours."""
     try:
         database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
     except sqlite3.Error as error:
-        raise Unusable(f"{str(path)!r}: cannot be opened ({error})") from None
+        raise UserError(f"{str(path)!r}: cannot be opened ({error})") from None
     try:
         if _marks(database) == (0, 0):
             database.execute("BEGIN IMMEDIATE")  # another process may be making it
@@ -55,12 +53,12 @@ def connected(path: Path) -> sqlite3.Connection:
                 database.execute(f"PRAGMA user_version = {LAYOUT}")
             database.execute("COMMIT")
         if _marks(database) != (APPLICATION, LAYOUT):
-            raise Unusable(f"{str(path)!r}: is a database of another program, or of another version of this one")
+            raise UserError(f"{str(path)!r}: is a database of another program, or of another version of this one")
         database.execute("PRAGMA synchronous = NORMAL")
     except sqlite3.Error as error:
         database.close()
-        raise Unusable(f"{str(path)!r}: holds no predictions ({error})") from None
-    except Unusable:
+        raise UserError(f"{str(path)!r}: holds no predictions ({error})") from None
+    except UserError:
         database.close()
         raise
     return database

@@ -22,8 +22,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..prediction.kernels import KernelsPrediction
+from ..refusal import UserError
 from ..screening.static_time import StaticWork
-from .database import LAYOUT, Unusable, connected, transaction
+from .database import LAYOUT, connected, transaction
 from .folder import cache_folder
 from .keys import model
 
@@ -101,15 +102,15 @@ class Store:
         self._insert("recordings", [(key, model(), today(), msgspec.msgpack.encode(recording))], "REPLACE")
 
     def check(self) -> None:
-        """See that the file can be used. Raises: Unusable: it is no such file, or of another version of the program."""
+        """See that the file can be used. Raises: UserError: it is none, or of another version of the program."""
         if not self.path.exists():
             if not os.access(self.path.parent, os.W_OK):
-                raise Unusable(f"{str(self.path)!r}: cannot be written (no such folder, or no permission)")
+                raise UserError(f"{str(self.path)!r}: cannot be written (no such folder, or no permission)")
             return
         with closing(connected(self.path)) as database:
             other = database.execute("SELECT model FROM predictions WHERE model != ? LIMIT 1", (model(),)).fetchone()
         if other:
-            raise Unusable(
+            raise UserError(
                 f"{str(self.path)!r}: holds predictions of another version of this program ({other[0]}, this is "
                 f"{model()}): name another file"
             )
@@ -145,7 +146,7 @@ class Store:
         """Reading or writing, which predictions can do without where nobody asked for it."""
         try:
             yield
-        except (OSError, sqlite3.Error, msgspec.MsgspecError, Unusable) as error:
+        except (OSError, sqlite3.Error, msgspec.MsgspecError, UserError) as error:
             if not self.usual:
                 raise
             _warn_once(str(self.path), _why(error))
@@ -165,7 +166,7 @@ def _usable(path: Path) -> Store | None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         connected(path).close()
-    except (OSError, sqlite3.Error, Unusable) as error:
+    except (OSError, sqlite3.Error, UserError) as error:
         _warn_once(str(path), _why(error))
         return None
     return store

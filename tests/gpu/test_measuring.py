@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tilesight.kernels.launch.availability import missing_gpu
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.validate.counters.ncu import NcuFailed, doubt, find_ncu
+from tilesight.validate.counters.ncu import doubt, find_ncu
+from tilesight.validate.counters.ncu_output import NcuFailed
 from tilesight.validate.measure.doubts import Facts, work_doubts
 from tilesight.validate.points.point import Point, runnable_config
 from tilesight.validate.timing.timing import time_run

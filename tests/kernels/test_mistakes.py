@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.refusal import UserError
 
 import tilesight
 
@@ -14,7 +15,7 @@ if missing_package():
 
 import torch
 from tilesight.kernels.capture.recorded import Recording
-from tilesight.kernels.capture.user_function import Unusable, lacks_grid, module_of, raised_by, user_function
+from tilesight.kernels.capture.user_function import lacks_grid, module_of, raised_by, user_function
 
 TEXT = """
 import torch, triton
@@ -103,7 +104,7 @@ def test_floats_on_the_cpu_are_noted(mine: ModuleType) -> None:
 def test_a_kernel_that_is_named_as_a_function_is_told_how_to_launch_it(mine: ModuleType) -> None:
     """Autotuned or not."""
     for name in ("k", "tuned"):
-        with pytest.raises(Unusable, match=rf"{name} is a kernel: name a function that launches it: .*{name}\[grid\]"):
+        with pytest.raises(UserError, match=rf"{name} is a kernel: name a function that launches it: .*{name}\[grid\]"):
             user_function(Path(str(mine.__file__)), name)
 
 
@@ -119,5 +120,5 @@ def test_a_kernel_that_is_called_without_a_grid_is_told_so(mine: ModuleType) -> 
 
 def test_an_unknown_function_is_answered_with_those_that_can_be_named(mine: ModuleType) -> None:
     """Those that take no arguments."""
-    with pytest.raises(Unusable, match=r"function 'nope' is unknown; known are run, called$"):
+    with pytest.raises(UserError, match=r"function 'nope' is unknown; known are run, called$"):
         user_function(Path(str(mine.__file__)), "nope")

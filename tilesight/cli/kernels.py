@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..simulator.device.device import Device
+from ..simulator.refusal import UserError
 from .groups import Group, flag, word
 from .limit import LimitOptions, limit_of, stages
 from .output import BadInput, Failed, announce_compiler, bad_input
@@ -70,11 +71,11 @@ def swept(texts: Sequence[str] | None) -> "Space":
 @contextmanager
 def users_code() -> Iterator[None]:
     """Errors of the user's function as those of the command line."""
-    from ..kernels.capture.file import CannotCapture, UserCodeFailed
+    from ..kernels.capture.file import UserCodeFailed
 
     try:
         yield
-    except CannotCapture as error:
+    except UserError as error:
         raise BadInput(str(error)) from None
     except UserCodeFailed as error:
         raise Failed(str(error)) from None

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ..simulator.refusal import UserError
+
 QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
 """No hooks of the user's run."""
-
-
-class NoRevision(ValueError):
-    """There is no such revision, file or repository; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,29 +42,29 @@ def checked_out(revision: str, file: str) -> Iterator[Revision]:
         revision: as git names them; file: path from here, which need not exist here any more.
 
     Raises:
-        NoRevision: git is not installed, or there is no such repository, revision or file in it.
+        UserError: git is not installed, or there is no such repository, revision or file in it.
     """
     path = Path(os.path.abspath(file))
     place = next(folder for folder in path.parents if folder.is_dir())
     try:
         repository = Path(_git(place, "rev-parse", "--show-toplevel")).resolve()
     except subprocess.CalledProcessError:
-        raise NoRevision(f"{revision}:{file}: {str(place)!r} is in no git repository") from None
+        raise UserError(f"{revision}:{file}: {str(place)!r} is in no git repository") from None
     try:
         commit = _git(place, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     except subprocess.CalledProcessError:
-        raise NoRevision(f"{revision}:{file}: no such revision {revision!r} in {str(repository)!r}") from None
+        raise UserError(f"{revision}:{file}: no such revision {revision!r} in {str(repository)!r}") from None
     within = (place.resolve() / path.relative_to(place)).relative_to(repository)
     with TemporaryDirectory(prefix="tilesight-") as folder:
         root = Path(folder).resolve() / repository.name
         try:
             _git(place, *QUIET, "worktree", "add", "--detach", str(root), commit)
             if not (root / within).is_file():
-                raise NoRevision(f"{revision}:{file}: no such file at that revision")
+                raise UserError(f"{revision}:{file}: no such file at that revision")
             yield Revision(root=root, repository=repository, file=root / within)
         except subprocess.CalledProcessError as error:
             said = " ".join(str(error.stderr).split())
-            raise NoRevision(f"{revision}:{file}: git cannot check it out: {said}") from None
+            raise UserError(f"{revision}:{file}: git cannot check it out: {said}") from None
         finally:
             _git(place, "worktree", "remove", "--force", str(root), check=False)
 
@@ -76,12 +74,12 @@ def changed_files(file: str) -> int:
     place = Path(os.path.abspath(file)).parent
     try:
         return len(_git(place, "status", "--porcelain", "--untracked-files=no").splitlines())
-    except (subprocess.CalledProcessError, NoRevision):
+    except (subprocess.CalledProcessError, UserError):
         return 0
 
 
 def _git(place: Path, *arguments: str, check: bool = True) -> str:
-    """What git says. Raises: NoRevision: it is not installed; CalledProcessError: it fails."""
+    """What git says. Raises: UserError: it is not installed; CalledProcessError: it fails."""
     environment = {name: value for name, value in os.environ.items() if name not in ("GIT_DIR", "GIT_WORK_TREE")}
     try:
         finished = subprocess.run(
@@ -92,5 +90,5 @@ def _git(place: Path, *arguments: str, check: bool = True) -> str:
             check=check,
         )
     except FileNotFoundError:
-        raise NoRevision("git is not installed: a revision cannot be read") from None
+        raise UserError("git is not installed: a revision cannot be read") from None
     return finished.stdout.strip()

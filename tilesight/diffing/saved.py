@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .. import __version__
+from ..simulator.refusal import UserError
 from ..simulator.store.keys import model
 from .side import Side
 from .sides import Question, compiled_side, predicted
@@ -25,11 +26,7 @@ FOLDERS = re.compile(r'(?<=loc\(")[^"]*/(?=[^"/]*":\d)')
 """What stands before a file's name where IR says which line it comes from."""
 
 
-class Unusable(ValueError):
-    """A file that holds no prediction to compare with; the text is one line."""
-
-
-class OtherModel(Unusable):
+class OtherModel(UserError):
     """It holds one, of another version of the model. Args: path: of the file; saved: what it holds."""
 
     def __init__(self, path: Path, saved: "Saved") -> None:
@@ -82,7 +79,7 @@ def side_of(path: Path, question: Question, repredict: bool) -> Side:
         question: that it has to answer; repredict: whether to predict its launches by this program.
 
     Raises:
-        Unusable: it is no such file, or answers another question; OtherModel: was made by another (one line).
+        UserError: it is no such file, or answers another question; OtherModel: was made by another (one line).
     """
     saved = _read(path)
     differing = [
@@ -96,7 +93,7 @@ def side_of(path: Path, question: Question, repredict: bool) -> Side:
         if was != now
     ]
     if differing:
-        raise Unusable(f"{str(path)!r}: is of {differing[0]}: ask for the same, or save it anew")
+        raise UserError(f"{str(path)!r}: is of {differing[0]}: ask for the same, or save it anew")
     if repredict:
         return _repredicted(saved, path, question)
     if saved.model != model():
@@ -108,11 +105,11 @@ def _read(path: Path) -> Saved:
     try:
         saved = msgspec.json.decode(path.read_bytes(), type=Saved)
     except OSError as error:
-        raise Unusable(f"{str(path)!r}: cannot be read ({error.strerror})") from None
+        raise UserError(f"{str(path)!r}: cannot be read ({error.strerror})") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Unusable(f"{str(path)!r}: is no file of predict --save ({' '.join(str(error).split())})") from None
+        raise UserError(f"{str(path)!r}: is no file of predict --save ({' '.join(str(error).split())})") from None
     if saved.schema != SCHEMA:
-        raise Unusable(f"{str(path)!r}: is of schema {saved.schema}: must be {SCHEMA}")
+        raise UserError(f"{str(path)!r}: is of schema {saved.schema}: must be {SCHEMA}")
     return saved
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..simulator.refusal import UserError
 from .environments.found import Installation
-from .revision import NoRevision, changed_files, checked_out
+from .revision import changed_files, checked_out
 
 if TYPE_CHECKING:
     from ..kernels.capture.file import Asked, RecordedFunction
@@ -28,13 +29,13 @@ def is_saved(text: str) -> bool:
 
 
 def target_of(text: str) -> Target:
-    """`FILE.py:FUNCTION`, `MODULE:FUNCTION` or `REVISION:FILE.py:FUNCTION`. Raises: NoRevision: it is none."""
+    """`FILE.py:FUNCTION`, `MODULE:FUNCTION` or `REVISION:FILE.py:FUNCTION`. Raises: UserError: it is none."""
     rest, _, function = text.rpartition(":")
     if ":" not in rest or Path(rest).is_file():
         return Target(file=rest, function=function)
     revision, _, file = rest.partition(":")
     if not revision or not file.endswith(".py") or not function.isidentifier():
-        raise NoRevision(f"{text!r}: must be FILE.py:FUNCTION, REVISION:FILE.py:FUNCTION or FILE.json")
+        raise UserError(f"{text!r}: must be FILE.py:FUNCTION, REVISION:FILE.py:FUNCTION or FILE.json")
     return Target(file=file, function=function, revision=revision)
 
 
@@ -48,9 +49,9 @@ def recorded(
         installation: that runs it, None: this one.
 
     Raises:
-        NoRevision, CannotCapture: there is no such revision, file or function; UserCodeFailed: it failed.
+        UserError: there is no such revision, file or function; UserCodeFailed: it failed.
     """
-    from ..kernels.capture.file import CannotCapture, UserCodeFailed, capture_calls
+    from ..kernels.capture.file import UserCodeFailed, capture_calls
 
     on_progress(f"{text}: function")
     target = target_of(text)
@@ -60,7 +61,7 @@ def recorded(
     if not target.revision:
         try:
             answer = capture_calls(text, asked)[0]
-        except (CannotCapture, UserCodeFailed) as error:
+        except (UserError, UserCodeFailed) as error:
             raise type(error)(f"{within}{error}") from None
         yield answer
         return
@@ -69,7 +70,7 @@ def recorded(
             (answer,) = capture_calls(
                 f"{revision.file}:{target.function}", replace(asked, folders=tuple(revision.folders))
             )
-        except (CannotCapture, UserCodeFailed) as error:
+        except (UserError, UserCodeFailed) as error:
             raise type(error)(f"{within}at {target.revision}: {error}") from None
         files = sorted({call.file for call in answer.calls if hasattr(call, "file")})
         strangers = [file for file in files if Path(file).resolve().is_relative_to(revision.repository)]

@@ -20,7 +20,7 @@ def recorded(subject: Subject, arguments: Mapping[str, Any], question: Question)
     """What a function launches; its process finds modules where this one does.
 
     Raises:
-        CannotCapture: there is no such function, or it launches nothing; UserCodeFailed: it failed (one line).
+        UserError: there is no such function, or it launches nothing; UserCodeFailed: it failed (one line).
     """
     asked = Asked(
         device=question.name,

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ..diffing.saved import OtherModel, Unusable, side_of
+from ..diffing.saved import OtherModel, side_of
 from ..diffing.side import Side
 from ..diffing.sides import Question
 from ..simulator.display.files import write_whole
+from ..simulator.refusal import UserError
 
 NAME = re.compile(r"\w[\w.,=+-]*", re.ASCII)
 UNSAFE = re.compile(r"[^\w.,=+-]+", re.ASCII)
@@ -56,7 +57,7 @@ class Baselines:
             except OtherModel as error:
                 side = side_of(path, question, repredict=True)
                 note = f"{self.shown(name)}: is of {error.version}: is predicted anew; to keep that: {self.how}"
-        except Unusable as error:
+        except UserError as error:
             raise ValueError(f"{error}: {self.how}") from None
         return replace(side, name=self.shown(name), notes=(*side.notes, *([note] if note else []))), note
 

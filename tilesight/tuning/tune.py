@@ -13,6 +13,7 @@ from ..predicting import refused_row
 from ..simulator.arguments import instance, optional_whole
 from ..simulator.device.device import Device, found_device
 from ..simulator.jobs.stopping import LIMIT_S
+from ..simulator.refusal import UserError
 from ..simulator.store.store import Store, usual_store
 from .answers import Predict, predict_all, screen_all
 from .keys import key_notes
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from ..kernels.capture.file import RecordedFunction
     from ..kernels.capture.recorded import Recording
     from ..kernels.compile.call import KernelLaunch
-
-
-class NothingToTune(ValueError):
-    """No launch has more than one configuration; the text is one line."""
 
 
 def tune(
@@ -95,7 +92,7 @@ def tune_recorded(
         screening: which of many configurations are predicted; what runs untuned is, in any case.
 
     Raises:
-        NothingToTune: as its text says; LostWorkers: as `predict_all`.
+        UserError: as its text says; LostWorkers: as `predict_all`.
     """
     from ..kernels.compile.call import KernelLaunch
 
@@ -103,7 +100,7 @@ def tune_recorded(
     members = [[call for call in function.calls if call.tuned == tuned["number"]] for function, tuned in groups]
     if not any(len(calls) > 1 for calls in members):
         kernels = ", ".join(dict.fromkeys(call.name for function in recorded for call in function.calls))
-        raise NothingToTune(
+        raise UserError(
             f"{name}: {kernels}: has no configurations to choose from: @triton.autotune names some, or --space does"
         )
     usable = [[call for call in calls if isinstance(call, KernelLaunch)] for calls in members]

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Literal
 
-from .ncu_output import CountedLaunch, UnreadableCounters, offered, parse
+from .ncu_output import CountedLaunch, NcuFailed, offered, parse
 from .table import Metrics, fields_of, metric_names, resolve
 
 VARIABLE = "TILESIGHT_NCU"
@@ -52,10 +52,6 @@ REMEDIES = {
     "driver resource": "another profiler holds the GPU's counters: end it (DCGM: dcgmi profm --pause)",
 }
 """What ncu says -> why there are no counters, and what helps."""
-
-
-class NcuFailed(Exception):
-    """There are no counters; the text is the reason, in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +126,7 @@ def count(
     if reason or finished.returncode:
         last = [line for line in finished.stderr.splitlines() if line.strip()][-1:]
         raise NcuFailed(reason or f"ncu ended with status {finished.returncode}: {' '.join(last)[:200]}")
-    try:
-        return parse(said)
-    except UnreadableCounters as error:
-        raise NcuFailed(str(error)) from None
+    return parse(said)
 
 
 def command_line(ncu: Ncu, log: Path, repeated: Repeated) -> list[str]:
@@ -175,7 +168,7 @@ def doubt(ncu: Ncu, l2_bytes: int) -> str | None:
     try:
         launches = count(ncu, program, timeout_s=COPY_S, repeated="launch")
         counted = [fields_of(launch, ncu.metrics) for launch in launches]
-    except (NcuFailed, UnreadableCounters) as error:
+    except NcuFailed as error:
         return str(error)
     return copy_doubt(counted, size_bytes)
 

@@ -13,8 +13,8 @@ HEADER = '"ID",'
 NO_VALUE = ("", "n/a", "no data", "nan")
 
 
-class UnreadableCounters(ValueError):
-    """What ncu printed cannot be understood; the text is one line."""
+class NcuFailed(Exception):
+    """There are no counters; the text is the reason, in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +52,12 @@ def parse(text: str) -> tuple[CountedLaunch, ...]:
     """Read what `ncu --csv --page raw` printed; lines before the header are its remarks, or the program's.
 
     Raises:
-        UnreadableCounters: there is no table, or a cell is no number.
+        NcuFailed: there is no table, or a cell is no number.
     """
     lines = text.splitlines()
     start = next((number for number, line in enumerate(lines) if line.startswith(HEADER)), None)
     if start is None:
-        raise UnreadableCounters("ncu printed no table of counters")
+        raise NcuFailed("ncu printed no table of counters")
     table = csv.reader(line for line in lines[start:] if line.startswith('"'))
     names, units, *rows = table
     columns = {name: at for at, name in enumerate(names)}
@@ -83,7 +83,7 @@ def _number(name: str, cell: str) -> float:
     except ValueError:
         value = float("nan")
     if not isfinite(value):
-        raise UnreadableCounters(f"{name} = {cell!r}: is no number")
+        raise NcuFailed(f"{name} = {cell!r}: is no number")
     return value
 
 

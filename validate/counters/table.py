@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from .ncu_output import CountedLaunch, UnreadableCounters
+from .ncu_output import CountedLaunch, NcuFailed
 
 Metrics = tuple[str, ...]
 
@@ -150,7 +150,7 @@ def fields_of(counted: CountedLaunch, metrics: Mapping[str, Metrics]) -> dict[st
         metrics: as `resolve` returned.
 
     Raises:
-        UnreadableCounters: a unit is unknown, or is not one of the field's dimension.
+        NcuFailed: a unit is unknown, or is not one of the field's dimension.
     """
     values = {}
     for counter in COUNTERS:
@@ -168,9 +168,7 @@ def metric_names(metrics: Mapping[str, Metrics]) -> tuple[str, ...]:
 def _converted(counter: Counter, metric: str, value: float, unit: str) -> float:
     dimension, factor = UNITS.get(unit, ("", 0.0))
     if dimension != counter.dimension:
-        raise UnreadableCounters(
-            f"{metric} has unit {unit!r}: {counter.field} needs one of {_units(counter.dimension)}"
-        )
+        raise NcuFailed(f"{metric} has unit {unit!r}: {counter.field} needs one of {_units(counter.dimension)}")
     return value * factor
 
 

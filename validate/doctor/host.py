@@ -77,7 +77,8 @@ def _profiled(peers: Sequence[str], problem: AttentionProblem) -> Mapping[str, t
 
 
 def _ncu_says() -> tuple[str, str]:
-    from ..counters.ncu import NcuFailed, doubt, find_ncu
+    from ..counters.ncu import doubt, find_ncu
+    from ..counters.ncu_output import NcuFailed
 
     try:
         ncu = find_ncu()

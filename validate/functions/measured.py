@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...kernels.capture.file import CannotCapture, UserCodeFailed
+from ...kernels.capture.file import UserCodeFailed
 from ...simulator.device.device import Device
 from ...simulator.jobs.processes import WorkerDied
-from ..counters.ncu import Ncu, NcuFailed, copy_bytes, copy_doubt, find_ncu
+from ...simulator.refusal import UserError
+from ..counters.ncu import Ncu, copy_bytes, copy_doubt, find_ncu
+from ..counters.ncu_output import NcuFailed
 from ..measure.session import GpuSession, count_jobs
 from ..measurement import MEASURED, LaunchMeasurement, Machine, Timing
 
@@ -111,7 +113,7 @@ def measure_function(
         time_limit_s: what the function itself may take [s].
 
     Raises:
-        CannotCapture: it launches something else there.
+        UserError: it launches something else there.
         UserCodeFailed: it raised, or the process died.
     """
     timeout_s = time_limit_s + START_S + LAUNCH_S * len(job["numbers"])
@@ -124,7 +126,7 @@ def measure_function(
     finally:
         session.close()
     if "unusable" in answer:
-        raise CannotCapture(answer["unusable"])
+        raise UserError(answer["unusable"])
     if reason := answer.get("raised", answer.get("lost")):
         raise UserCodeFailed(reason)
     launches = tuple(_launch(launch) for launch in answer["launches"])

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...simulator.refusal import UserError
 from ..measure.process import track_and_tare
 
 if TYPE_CHECKING:
@@ -21,20 +22,20 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
         launches: of each a `launch` and a `timing` as JSON has them; or `unusable` or `raised`, as
         `kernels.capture.worker` has them.
     """
-    from ...kernels.capture.user_function import Unusable, raised_by
+    from ...kernels.capture.user_function import raised_by
 
     try:
         return {"launches": [_measured(replay, job["l2"]) for replay in chosen(job)]}
-    except Unusable as error:
+    except UserError as error:
         return {"unusable": str(error)}
     except (Exception, SystemExit) as error:
         return {"raised": raised_by(error, Path(job["file"]).resolve())}
 
 
 def chosen(job: Mapping[str, Any]) -> "list[Replay]":
-    """Run the function. Returns: its launches that are wanted. Raises: Unusable: it launches something else here."""
+    """Run the function. Returns: its launches that are wanted. Raises: UserError: it launches something else here."""
     from ...kernels.capture.replay import replays
-    from ...kernels.capture.user_function import Unusable, located, user_function
+    from ...kernels.capture.user_function import located, user_function
 
     path = located(job["file"])
     with replays() as made:
@@ -45,7 +46,7 @@ def chosen(job: Mapping[str, Any]) -> "list[Replay]":
                 raise  # else what was recorded has run: the rest is not what is measured
     names = [replay.name for replay in made]
     if names != list(job["names"]):
-        raise Unusable(
+        raise UserError(
             f"{path.name}: {job['function']}() launches {', '.join(names) or 'nothing'} on the GPU,"
             f" and {', '.join(job['names'])} when it is recorded"
         )

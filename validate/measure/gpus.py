@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from ...simulator.device.device import Device
-from ..counters.ncu import NcuFailed, doubt, find_ncu
+from ..counters.ncu import doubt, find_ncu
+from ..counters.ncu_output import NcuFailed
 from ..measurement import Machine
 from .session import Counting, PointSession, count_points
 

@@ -18,8 +18,8 @@ from ...kernels.compile.cache import triton_cache
 from ...simulator.device.device import Device
 from ...simulator.jobs.processes import WorkerDied, WorkerProcess
 from ...simulator.launch.program import Launch, Resources
-from ..counters.ncu import Ncu, NcuFailed, Repeated, count
-from ..counters.ncu_output import CountedLaunch, UnreadableCounters
+from ..counters.ncu import Ncu, Repeated, count
+from ..counters.ncu_output import CountedLaunch, NcuFailed
 from ..counters.table import fields_of
 from ..measurement import MEASURED, Lost, Machine, Measurement
 from ..points.point import Point
@@ -55,10 +55,7 @@ def count_jobs(
         file.write_text(json.dumps(list(jobs)), "utf-8")
         program = [sys.executable, "-P", "-m", WORKER, "--gpu", gpu, "--count", str(file)]
         launches = list(count(ncu, program, timeout_s=timeout_s, repeated=repeated))
-    try:
-        return launches, [fields_of(launch, ncu.metrics) for launch in launches]
-    except UnreadableCounters as error:
-        raise NcuFailed(str(error)) from None
+    return launches, [fields_of(launch, ncu.metrics) for launch in launches]
 
 
 def count_points(ncu: Ncu, gpu: str, jobs: Sequence[Mapping[str, Any]]) -> Counts:

@@ -36,7 +36,7 @@ class Graphs:
         return [f"torch.compile replays the step as a CUDA graph{more}: no launch waits for the host"] if made else []
 
     def hook(self, stack: ExitStack) -> None:
-        """Stand in for what makes graphs, which takes a device. Raises: Unusable: this torch lacks a hook."""
+        """Stand in for what makes graphs, which takes a device. Raises: UserError: this torch lacks a hook."""
         replace(stack, "torch._inductor.compile_fx:cudagraphify", self._graphed)
         # torch asks it before it makes a graph; a build for CPUs has none.
         replace(stack, "torch._C:_cuda_cudaCachingAllocator_is_enabled", lambda: True, is_new=True)

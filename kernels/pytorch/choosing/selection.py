@@ -40,7 +40,7 @@ class Selection:
         self._fused: dict[str, float] = {}
 
     def hook(self, stack: ExitStack) -> None:
-        """Stand in for what times choices. Raises: Unusable: this torch lacks a hook."""
+        """Stand in for what times choices. Raises: UserError: this torch lacks a hook."""
 
         def autotune(cache: Any, *args: Any, **kwargs: Any) -> dict[Any, float]:
             given = signature.bind(cache, *args, **kwargs).arguments

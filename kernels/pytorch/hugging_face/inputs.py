@@ -27,7 +27,7 @@ def inputs_of(made: MadeModel, shape: Shape) -> dict[str, Any]:
     """Inputs of a forward pass, or of a token of each sequence.
 
     Raises:
-        Unusable: a size is missing, or is for other models, or the model takes what a config does not describe.
+        UserError: a size is missing, or is for other models, or the model takes what a config does not describe.
     """
     model, takes = made.model, inspect.signature(made.model.forward).parameters
     main = model.main_input_name
@@ -53,7 +53,7 @@ def inputs_of(made: MadeModel, shape: Shape) -> dict[str, Any]:
 
 
 def labels_of(made: MadeModel, given: dict[str, Any], shape: Shape) -> dict[str, Any]:
-    """Labels that make a model return its loss. Raises: Unusable: nobody knows which it takes."""
+    """Labels that make a model return its loss. Raises: UserError: nobody knows which it takes."""
     takes, classes, name = inspect.signature(made.model.forward).parameters, made.config.num_labels, made.name
 
     def drawn(below: int, *sizes: int) -> torch.Tensor:

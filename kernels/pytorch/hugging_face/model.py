@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ...capture.user_function import Unusable
+from ....simulator.refusal import UserError
 from .file import Shape
 
 DEPTHS = (
@@ -34,23 +34,23 @@ class MadeModel:
         """Of its class."""
         return type(self.model).__name__
 
-    def unusable(self, what: str) -> Unusable:
+    def unusable(self, what: str) -> UserError:
         """An error that names the config. Args: what: is wrong, and what to do; one line."""
-        return Unusable(f"{self.source}: {self.name}: {what}")
+        return UserError(f"{self.source}: {self.name}: {what}")
 
 
 def made_model(config: str, shape: Shape) -> MadeModel:
     """The model of a config, on the device that torch speaks of.
 
     Raises:
-        Unusable: `transformers` is missing, or makes no model of this config; one line.
+        UserError: `transformers` is missing, or makes no model of this config; one line.
     """
     try:
         import transformers
     except ModuleNotFoundError:
-        raise Unusable(f"transformers is not installed: {sys.executable} -m pip install transformers") from None
+        raise UserError(f"transformers is not installed: {sys.executable} -m pip install transformers") from None
     except ImportError as error:
-        raise Unusable(f"transformers is installed, but cannot be imported: {_one_line(error)}") from None
+        raise UserError(f"transformers is installed, but cannot be imported: {_one_line(error)}") from None
     settings = _settings(config, shape)
     kind = str(settings.get("model_type", ""))
     try:
@@ -59,18 +59,18 @@ def made_model(config: str, shape: Shape) -> MadeModel:
         )
     except ValueError as error:
         if kind in transformers.CONFIG_MAPPING:
-            raise Unusable(f"{config}: {_one_line(error)}") from None
-        raise Unusable(f"{config}: model_type = {kind!r}: transformers {transformers.__version__} has none") from None
+            raise UserError(f"{config}: {_one_line(error)}") from None
+        raise UserError(f"{config}: model_type = {kind!r}: transformers {transformers.__version__} has none") from None
     dtype = getattr(torch, str(settings.get("dtype") or settings.get("torch_dtype") or "bfloat16"), torch.bfloat16)
     before = torch.get_default_dtype()
     try:
         torch.set_default_dtype(dtype)
         with torch.device("cuda"):
             model = _class_of(transformers, settings, config)(made)
-    except Unusable:
+    except UserError:
         raise
     except Exception as error:
-        raise Unusable(f"{config}: {_one_line(error)}") from None
+        raise UserError(f"{config}: {_one_line(error)}") from None
     finally:
         torch.set_default_dtype(before)
     return MadeModel(model=model, config=made, settings=settings, source=config)
@@ -87,25 +87,25 @@ def _class_of(transformers: Any, settings: dict[str, Any], config: str) -> Any:
             if named:
                 print(f"{config}: transformers has no class {named}: {name} is taken", file=sys.stderr)
             return automatic.from_config
-    raise Unusable(
+    raise UserError(
         f"{config}: architectures = {[named] if named else []}: transformers {transformers.__version__} has none, nor "
         f"a model of model_type = {settings['model_type']!r}: write a file with a function that runs it"
     )
 
 
 def _settings(config: str, shape: Shape) -> dict[str, Any]:
-    """The config's keys, with fewer layers where that is asked for. Raises: Unusable: the file is no config."""
+    """The config's keys, with fewer layers where that is asked for. Raises: UserError: the file is no config."""
     try:
         settings = json.loads(Path(config).read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise Unusable(f"{config}: cannot be read as JSON ({error})") from None
+        raise UserError(f"{config}: cannot be read as JSON ({error})") from None
     if not isinstance(settings, dict) or "model_type" not in settings:
-        raise Unusable(f"{config}: has no key 'model_type': must be the config.json of a Hugging Face model")
+        raise UserError(f"{config}: has no key 'model_type': must be the config.json of a Hugging Face model")
     if not shape.layers:
         return settings
     parts = {name: settings[name] for name in PARTS if isinstance(settings.get(name), dict)}
     if not any(name in part for part in (settings, *parts.values()) for name in DEPTHS):
-        raise Unusable(f"{config}: --layers {shape.layers}: it has no key for the number of its layers")
+        raise UserError(f"{config}: --layers {shape.layers}: it has no key for the number of its layers")
     shortened = {name: _with_layers(part, shape.layers) for name, part in parts.items()}
     return _with_layers(settings, shape.layers) | shortened
 

@@ -20,7 +20,7 @@ def model_inputs(config: str, shape: Shape) -> tuple[Any, dict[str, Any]]:
     """The model, and what it is called with, on the device that torch speaks of.
 
     Raises:
-        Unusable: `transformers` is missing, makes no model of this config, or takes other inputs; one line.
+        UserError: `transformers` is missing, makes no model of this config, or takes other inputs; one line.
     """
     made = made_model(config, shape)
     given = inputs_of(made, shape)

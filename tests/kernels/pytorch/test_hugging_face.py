@@ -14,12 +14,12 @@ if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import torch
-from tilesight.kernels.capture.user_function import Unusable
 from tilesight.kernels.pytorch.file import record_step
 from tilesight.kernels.pytorch.hugging_face.file import Shape, written_step
 from tilesight.kernels.pytorch.hugging_face.inputs import inputs_of, labels_of
 from tilesight.kernels.pytorch.hugging_face.model import MadeModel
 from tilesight.kernels.pytorch.step import recording
+from tilesight.simulator.refusal import UserError
 
 H200 = load_device("h200")
 VISION = {"image_size": 224, "num_channels": 3, "num_labels": 10}
@@ -90,7 +90,7 @@ def test_models_are_called_with_what_their_class_takes(model: MadeModel, shape: 
 )
 def test_what_a_config_does_not_describe_is_one_line(model: MadeModel, shape: Shape, said: str) -> None:
     """It names the config, the class, and what to do."""
-    with pytest.raises(Unusable, match=said) as raised:
+    with pytest.raises(UserError, match=said) as raised:
         shapes(model, shape)
     assert str(raised.value).startswith("config.json: ")
     assert "\n" not in str(raised.value)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
+from tilesight.simulator.refusal import UserError
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
@@ -14,7 +15,6 @@ if missing_package():
 import torch
 import torch.nn.functional as F
 from pytorch.steps import Model
-from tilesight.kernels.capture.user_function import Unusable
 from tilesight.kernels.pytorch import device_guard
 from tilesight.kernels.pytorch.attention import Asked, backend_of
 from tilesight.kernels.pytorch.live import record_live as record
@@ -121,7 +121,7 @@ def test_training_is_recorded_in_a_process_that_has_not_trained_before() -> None
     assert eager == "eager ['mm', 'sum'] ()"
     assert compiled.startswith("compiled ['mm'") and compiled.endswith(" ()")
     (refused,) = said(late=True)
-    assert refused.startswith("CannotCapture training: this process has run a backward pass before")
+    assert refused.startswith("UserError training: this process has run a backward pass before")
 
 
 def test_code_that_was_compiled_before_is_compiled_for_the_target() -> None:
@@ -206,7 +206,7 @@ def test_a_torch_without_a_hook_says_which(monkeypatch: pytest.MonkeyPatch) -> N
     """Whatever is missing, Python's or C++'s, one line names torch's version and the hook."""
 
     def refused() -> str:
-        with pytest.raises(Unusable) as error, recording(H200, "compiled") as session:
+        with pytest.raises(UserError) as error, recording(H200, "compiled") as session:
             session.run(torch.neg, (torch.ones(4, device="cuda"),))
         return str(error.value)
 

@@ -12,8 +12,8 @@ from tilesight.simulator.device.device import load_device
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.capture.file import CannotCapture
 from tilesight.kernels.pytorch.file import Recorded, record_step
+from tilesight.simulator.refusal import UserError
 
 FILE = Path(__file__).with_name("steps.py")
 WIDTH, WORDS, LENGTH, LAYERS = 64, 1000, 128, 2
@@ -155,7 +155,7 @@ def test_wrong_targets_are_one_line() -> None:
         (f"{FILE}:step", {"indices": "zeros"}, "option indices = 'zeros': must be 'uniform'"),
         (f"{FILE}:step", {"index": 1}, "option 'index': must be one of indices, timeout_s"),
     ):
-        with pytest.raises(CannotCapture) as error:
+        with pytest.raises(UserError) as error:
             record_step(target, load_device("h200"), "h200", options=options)
         assert text in str(error.value) and "\n" not in str(error.value)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from support.steps import kernel, matmul, torch_operation
-from tilesight.kernels.capture.file import CannotCapture
 from tilesight.simulator.operations.operation import RecordedStep
 from tilesight.simulator.operations.price import StepPrices
+from tilesight.simulator.refusal import UserError
 
 from tilesight import profiling
 from tilesight.cli.main import main
@@ -27,7 +27,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[profiling.Asked]:
     def recorded(target: str, device: object, name: str, wanted: profiling.Asked, how: object) -> Any:
         every.append(wanted)
         if not target.endswith(":step"):
-            raise CannotCapture("model.py: function 'stop' is unknown: did you mean step?")
+            raise UserError("model.py: function 'stop' is unknown: did you mean step?")
         operations = (matmul(4096, 4096, 4096, module="mlp"), torch_operation("sort" if wanted.train else "add"))
         mode = "eager" if wanted.mode == "auto" else wanted.mode
         graphed = mode == "max-autotune"

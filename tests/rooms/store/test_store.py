@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from support.made_rows import prediction_of, row_of
+from tilesight.simulator.refusal import UserError
 from tilesight.simulator.screening.static_time import StaticWork
 from tilesight.simulator.store import store as module
-from tilesight.simulator.store.database import Unusable
 from tilesight.simulator.store.store import Row, Store, usual_store
 
 
@@ -71,7 +71,7 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytes
     store.check()
     monkeypatch.setattr(module, "model", lambda: "another")
     with pytest.raises(
-        Unusable, match=r"holds predictions of another version of this program \(\w+, this is another\)"
+        UserError, match=r"holds predictions of another version of this program \(\w+, this is another\)"
     ):
         store.check()
 
@@ -84,12 +84,12 @@ def test_a_file_of_another_program_stays_as_it_is(tmp_path: Path) -> None:
         database.execute("CREATE TABLE mine (x)")
     database.close()
     before = other.read_bytes()
-    with pytest.raises(Unusable, match="holds no predictions"):
+    with pytest.raises(UserError, match="holds no predictions"):
         Store(text).check()
-    with pytest.raises(Unusable, match="is a database of another program"):
+    with pytest.raises(UserError, match="is a database of another program"):
         Store(other).check()
     assert text.read_text() == "notes of mine\n" * 100 and other.read_bytes() == before
-    with pytest.raises(Unusable, match="cannot be written"):
+    with pytest.raises(UserError, match="cannot be written"):
         Store(tmp_path / "no" / "folder").check()
 
 

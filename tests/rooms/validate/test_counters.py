@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.fake.ncu import QUERY, UNITS, VALUES, printed
-from tilesight.validate.counters.ncu_output import UnreadableCounters, offered, parse
+from tilesight.validate.counters.ncu_output import NcuFailed, offered, parse
 from tilesight.validate.counters.table import COUNTERS, fields_of, metric_names, resolve
 
 
@@ -97,26 +97,26 @@ def test_a_metric_without_a_value_leaves_its_field_out() -> None:
 def test_an_unknown_unit_is_refused() -> None:
     """A byte count in packets would be off by a factor that nobody knows."""
     (launch,) = parse(printed(*VALUES, units=("packet", *UNITS[1:])))
-    with pytest.raises(UnreadableCounters, match=r"dram__bytes_read.sum has unit 'packet': hbm_read_bytes needs"):
+    with pytest.raises(NcuFailed, match=r"dram__bytes_read.sum has unit 'packet': hbm_read_bytes needs"):
         fields_of(launch, resolve(offered(QUERY)))
 
 
 def test_a_unit_of_another_dimension_is_refused() -> None:
     """Bytes that come in nanoseconds are a mix-up of columns."""
     (launch,) = parse(printed(*VALUES, units=("ns", *UNITS[1:])))
-    with pytest.raises(UnreadableCounters):
+    with pytest.raises(NcuFailed):
         fields_of(launch, resolve(offered(QUERY)))
 
 
 def test_a_cell_that_is_no_number_is_refused() -> None:
     """Rather no counters than half-read ones."""
-    with pytest.raises(UnreadableCounters, match=r"sm__cycles_elapsed.max = 'many': is no number"):
+    with pytest.raises(NcuFailed, match=r"sm__cycles_elapsed.max = 'many': is no number"):
         parse(printed(*VALUES[:-1], "many"))
 
 
 def test_no_table_is_refused() -> None:
     """A run in which nothing was profiled prints remarks alone."""
-    with pytest.raises(UnreadableCounters, match="ncu printed no table of counters"):
+    with pytest.raises(NcuFailed, match="ncu printed no table of counters"):
         parse("==PROF== Connected to process 1\n==WARNING== No kernels were profiled.\n")
 
 

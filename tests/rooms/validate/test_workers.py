@@ -17,8 +17,7 @@ from tilesight.simulator.jobs.processes import WorkerDied
 from tilesight.simulator.launch.program import Resources
 from tilesight.simulator.refusal import Refusal
 from tilesight.validate.compare.campaign import measure_points, plan
-from tilesight.validate.counters.ncu import NcuFailed
-from tilesight.validate.counters.ncu_output import CountedLaunch
+from tilesight.validate.counters.ncu_output import CountedLaunch, NcuFailed
 from tilesight.validate.measure.process import reason_of
 from tilesight.validate.measure.results_file import Row
 from tilesight.validate.measure.run_point import job_of, read_job

@@ -9,6 +9,7 @@ import typer
 
 from ...simulator.device.device import Device, catalogue
 from ...simulator.device.what_if import override
+from ...simulator.refusal import UserError
 from ..given import made
 from ..groups import Group, argument, flag, option, spread
 from ..kernels import REPREDICT, PartialOptions, TimingOptions, users_code
@@ -158,10 +159,7 @@ def diff(
 def _difference(sides: SidesOptions, asked: DiffOptions, before: "Question", after: "Question") -> "Difference":
     """Record and compare both sides, with what is under way told meanwhile."""
     from ...diffing.diff import difference_of, new_of, stage_text
-    from ...diffing.environments.found import NoEnvironment
     from ...diffing.environments.pairs import installations_of, installations_with
-    from ...diffing.revision import NoRevision
-    from ...diffing.saved import Unusable
 
     old, pythons = sides.old, (asked.old_python, asked.new_python)
     with stages() as on_progress, users_code():
@@ -181,7 +179,7 @@ def _difference(sides: SidesOptions, asked: DiffOptions, before: "Question", aft
                 replace(question, installation=place) for question, place in zip((before, after), places, strict=True)
             )
             return difference_of(old, new, before, after, on_progress, announce_compiler, asked.repredict)
-        except (NoRevision, Unusable, NoEnvironment) as error:
+        except UserError as error:
             raise BadInput(str(error)) from None
         except RuntimeError as error:
             if type(error) is RuntimeError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ...simulator.device.device import Device
+from ...simulator.refusal import UserError
 from ..given import Given, given, made
 from ..groups import Group, argument, flag, option, spread, word
 from ..kernels import SWEEP, TARGET, need_compiler, swept, users_code
@@ -284,26 +285,24 @@ def _deliver(context: typer.Context, tuning: "Tuning", gpu: Device, asked: TuneO
 @contextmanager
 def _one_line() -> Iterator[None]:
     """Errors of capture and prediction as those of the command line."""
-    from ...tuning.tune import NothingToTune
     from ...tuning.workers import LostWorkers
 
     try:
         with users_code():
             yield
-    except NothingToTune as error:
+    except UserError as error:
         raise BadInput(str(error)) from None
     except LostWorkers as error:
         raise Failed(str(error)) from None
 
 
 def _store(file: Path | None) -> "Store | None":
-    from ...simulator.store.database import Unusable
     from ...simulator.store.store import Store, usual_store
 
     if file is None:
         return usual_store()
     try:
         Store(file).check()
-    except Unusable as error:
+    except UserError as error:
         raise BadInput(f"--store {error}") from None
     return Store(file)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...kernels.interpreter import Interpreter, folders_left_away, variables_of_another
+from ...simulator.refusal import UserError
 from ..side import Environment
 
 OLDEST_PYTHON = (3, 11)
@@ -29,10 +30,6 @@ if sys.version_info >= (3, 11):
 print(json.dumps(answer))
 """
 """Any Python 3 can read it; what follows the check of its version is of this program."""
-
-
-class NoEnvironment(ValueError):
-    """There is no Python that a side can be recorded and compiled in; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,29 +60,29 @@ def installation_of(python: str, option: str, capability: int) -> Installation:
         python: path, or a name on PATH; option: that named it, for messages; capability: as `here`.
 
     Raises:
-        NoEnvironment: there is none, it is too old, it lacks torch or Triton, or has a Triton that is not supported.
+        UserError: there is none, it is too old, it lacks torch or Triton, or has a Triton that is not supported.
     """
     named = f"{option} {python!r}"
     path = shutil.which(python)
     if Path(python).is_dir():
-        raise NoEnvironment(f"{named}: is a folder; name the Python in it, e.g. {Path(python) / 'bin/python'}")
+        raise UserError(f"{named}: is a folder; name the Python in it, e.g. {Path(python) / 'bin/python'}")
     if path is None:
         why = "is not executable" if Path(python).exists() else "no such interpreter"
-        raise NoEnvironment(f"{named}: {why}; give the path of a Python, e.g. .venv/bin/python")
+        raise UserError(f"{named}: {why}; give the path of a Python, e.g. .venv/bin/python")
     path = os.path.abspath(path)
     variables = variables_of_another()
     answer = _probed(path, variables, named, capability)
     if tuple(map(int, answer["python"].split("."))) < OLDEST_PYTHON:
-        raise NoEnvironment(f"{named}: is Python {answer['python']}: must be 3.11 or newer")
+        raise UserError(f"{named}: is Python {answer['python']}: must be 3.11 or newer")
     if missing := [name for name in ("torch", "triton") if not answer[name]]:
         packages = {"torch": TORCH_PACKAGE, "triton": TRITON_PACKAGE}
-        raise NoEnvironment(
+        raise UserError(
             f"{named}: {' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not installed there: "
             f"{path} -m pip install {' '.join(packages[name] for name in missing)}"
         )
     oldest, newest = TRITON
     if not minor(oldest) <= minor(answer["triton"]) <= minor(newest):
-        raise NoEnvironment(f"{named}: has triton {answer['triton']}: must be {oldest} to {newest}")
+        raise UserError(f"{named}: has triton {answer['triton']}: must be {oldest} to {newest}")
     left = [
         f"PYTHONPATH: {folder} is left away for {python}: it holds torch or Triton" for folder in folders_left_away()
     ]
@@ -111,17 +108,15 @@ def _probed(path: str, variables: dict[str, str], named: str, capability: int) -
             check=False,
         )
     except OSError as error:
-        raise NoEnvironment(f"{named}: cannot be run ({error.strerror})") from None
+        raise UserError(f"{named}: cannot be run ({error.strerror})") from None
     except subprocess.TimeoutExpired:
-        raise NoEnvironment(f"{named}: names no versions in {PROBE_S:.0f} s") from None
+        raise UserError(f"{named}: names no versions in {PROBE_S:.0f} s") from None
     try:
         answer: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
         return {"python": str(answer["python"]), **answer}
     except (ValueError, LookupError, TypeError):
         said = [line.strip() for line in (finished.stderr or finished.stdout).splitlines() if line.strip()]
-        raise NoEnvironment(
-            f"{named}: is no Python that works ({said[-1][:200] if said else 'it says nothing'})"
-        ) from None
+        raise UserError(f"{named}: is no Python that works ({said[-1][:200] if said else 'it says nothing'})") from None
 
 
 def _environment(answer: dict[str, str]) -> Environment:

@@ -18,8 +18,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from ...kernels.interpreter import folders_left_away
+from ...simulator.refusal import UserError
 from ...simulator.store.folder import cache_folder
-from .found import TRITON, NoEnvironment, minor
+from .found import TRITON, minor
 
 VERSION = re.compile(r"\d+(\.\d+)+((a|b|rc|\.post|\.dev)\d+)?(\+[\w.]+)?")
 KNOWN = re.compile(r"\(from versions: (.*?)\)")
@@ -29,17 +30,17 @@ OFFLINE = re.compile(r"Failed to establish|Name or service|Temporary failure|Nam
 
 
 def versions_of(text: str) -> tuple[str, str]:
-    """Two versions of Triton. Args: text: e.g. `3.6.0,3.9.0`. Raises: NoEnvironment: they are none."""
+    """Two versions of Triton. Args: text: e.g. `3.6.0,3.9.0`. Raises: UserError: they are none."""
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or not all(map(VERSION.fullmatch, parts)):
-        raise NoEnvironment(f"--triton {text!r}: must be two versions as pip takes them, e.g. --triton 3.6.0,3.9.0")
+        raise UserError(f"--triton {text!r}: must be two versions as pip takes them, e.g. --triton 3.6.0,3.9.0")
     old, new = parts
     if old == new:
-        raise NoEnvironment(f"--triton {text!r}: names one version twice; name two")
+        raise UserError(f"--triton {text!r}: names one version twice; name two")
     oldest, newest = TRITON
     for part in parts:
         if not minor(oldest) <= minor(part) <= minor(newest):
-            raise NoEnvironment(f"--triton {text!r}: triton {part}: must be {oldest} to {newest}")
+            raise UserError(f"--triton {text!r}: triton {part}: must be {oldest} to {newest}")
     return old, new
 
 
@@ -50,7 +51,7 @@ def python_with_triton(version: str, torch: str, say: Callable[[str], None]) -> 
         version: as pip takes it; torch: version of the torch that is here; say: announces what is installed.
 
     Raises:
-        NoEnvironment: pip cannot install it, or the cache folder cannot be written.
+        UserError: pip cannot install it, or the cache folder cannot be written.
     """
     shared = [*folders_left_away(), *_site_folders()]
     parts = json.dumps([sys.version, os.path.realpath(sys.executable), version, torch, shared])
@@ -78,7 +79,7 @@ def _make(place: Path, version: str, shared: Sequence[str]) -> None:
         _sweep(place.parent)
         making = Path(tempfile.mkdtemp(prefix=".making-", dir=place.parent))
     except OSError as error:
-        raise NoEnvironment(
+        raise UserError(
             f"--triton {version}: {place.parent} cannot be written ({error.strerror}); set TILESIGHT_CACHE_DIR to a "
             "folder that can"
         ) from None
@@ -86,12 +87,12 @@ def _make(place: Path, version: str, shared: Sequence[str]) -> None:
         whole = making / "whole"
         made = run_quietly([sys.executable, "-m", "venv", str(whole)])
         if made.returncode:
-            raise NoEnvironment(f"--triton {version}: python -m venv fails: {_last(made.stdout + made.stderr)}")
+            raise UserError(f"--triton {version}: python -m venv fails: {_last(made.stdout + made.stderr)}")
         python = whole / "bin/python"
         options = ("--no-deps", "--no-user", "--no-input", "--disable-pip-version-check", "--retries", "1", "--quiet")
         pip = run_quietly([str(python), "-m", "pip", "install", *options, f"triton=={version}"])
         if pip.returncode:
-            raise NoEnvironment(f"--triton {version}: {_why(version, pip.stderr)}")
+            raise UserError(f"--triton {version}: {_why(version, pip.stderr)}")
         (packages,) = whole.glob("lib/python*/site-packages")
         lines = [f"import site; site.addsitedir({folder!r})" for folder in shared]
         (packages / "beside_triton.pth").write_text("\n".join([*lines, ""]), encoding="utf-8")
@@ -99,7 +100,7 @@ def _make(place: Path, version: str, shared: Sequence[str]) -> None:
             whole.rename(place)
         except OSError as error:
             if not (place / "bin/python").exists():  # else another process was first
-                raise NoEnvironment(f"--triton {version}: {place} cannot be written ({error.strerror})") from None
+                raise UserError(f"--triton {version}: {place} cannot be written ({error.strerror})") from None
     finally:
         shutil.rmtree(making, ignore_errors=True)
 

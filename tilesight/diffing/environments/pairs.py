@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from ...compiling import why_not
 from ...simulator.device.device import Device
-from .found import Installation, NoEnvironment, here, installation_of
+from ...simulator.refusal import UserError
+from .found import Installation, here, installation_of
 from .made import python_with_triton, versions_of
 
 Installations = tuple[Installation | None, Installation | None]
@@ -20,15 +21,13 @@ def installations_of(texts: Sequence[str], pythons: Sequence[str], devices: Sequ
         texts: what the sides are; pythons: asked for, empty: this one; devices: to compile for.
 
     Raises:
-        NoEnvironment: a Python cannot be used, or its side is a saved file.
+        UserError: a Python cannot be used, or its side is a saved file.
     """
     if not any(pythons):
         return None, None
     for text, python, option in zip(texts, pythons, OPTIONS, strict=True):
         if python and text.endswith(".json"):
-            raise NoEnvironment(
-                f"{option} {python!r}: {text!r} was compiled when it was saved; name a function instead"
-            )
+            raise UserError(f"{option} {python!r}: {text!r} was compiled when it was saved; name a function instead")
     old, new = (
         installation_of(python, option, _capability(device)) if python else here(_capability(device))
         for python, option, device in zip(pythons, OPTIONS, devices, strict=True)
@@ -45,13 +44,13 @@ def installations_with(
         tritons: e.g. `3.6.0,3.9.0`; say: announces what is installed.
 
     Raises:
-        NoEnvironment: they are no versions, or cannot be installed, or a side is a saved file.
+        UserError: they are no versions, or cannot be installed, or a side is a saved file.
     """
     versions = versions_of(tritons)
     if reason := why_not():
-        raise NoEnvironment(reason)
+        raise UserError(reason)
     if saved := [text for text in texts if text.endswith(".json")]:
-        raise NoEnvironment(f"--triton: {saved[0]!r} was compiled when it was saved; name a function")
+        raise UserError(f"--triton: {saved[0]!r} was compiled when it was saved; name a function")
     old, new = (
         _with_triton(version, _capability(device), say) for version, device in zip(versions, devices, strict=True)
     )

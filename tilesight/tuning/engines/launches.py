@@ -15,7 +15,8 @@ import triton.language as tl
 from triton import cdiv
 from triton.runtime.jit import JITFunction
 
-from ...kernels.capture.user_function import Unusable, located, module_of
+from ...kernels.capture.user_function import located, module_of
+from ...simulator.refusal import UserError
 from .engine import ENGINES, Configuration, Engine
 from .layer import Layer, Product, from_plain
 from .routing import Routing, aligned
@@ -42,7 +43,7 @@ def launch(
         layer: as `layer.plain` has it; batch: tokens; skew, seed: as `Routing`.
 
     Raises:
-        Unusable: there is no such kernel, or it has parameters that nobody knows of.
+        UserError: there is no such kernel, or it has parameters that nobody knows of.
     """
     asked, routing = from_plain(layer), Routing(skew=skew, seed=seed)
     launched, name = _kernel_or_function(ENGINES[engine], kernel)
@@ -72,10 +73,10 @@ def _kernel_or_function(engine: Engine, kernel: str) -> tuple[Any, str]:
         file, _, name = kernel.rpartition(":")
         launched = getattr(module_of(located(file)), name, None)
         if launched is None:
-            raise Unusable(f"{kernel}: there is no {name} in it")
+            raise UserError(f"{kernel}: there is no {name} in it")
         return launched, kernel
     if find_spec(engine.package) is None:
-        raise Unusable(
+        raise UserError(
             f"--format {engine.name}: {engine.package} is not installed here: name its kernel by FILE.py:KERNEL, "
             f"or pip install {engine.package}"
         )
@@ -83,11 +84,11 @@ def _kernel_or_function(engine: Engine, kernel: str) -> tuple[Any, str]:
         module, _, name = place.rpartition(":")
         try:
             launched = getattr(module_of(located(module)), name, None)
-        except Unusable:
+        except UserError:
             continue
         if launched is not None:
             return launched, place
-    raise Unusable(
+    raise UserError(
         f"--format {engine.name}: the {engine.package} that is installed has none of {', '.join(engine.kernels)}"
     )
 
@@ -104,7 +105,7 @@ def _swaps(config: Configuration) -> bool:
 def _call(function: Any, name: str, layer: Layer, batch: int, config: Configuration, routing: Routing) -> None:
     """Call a user's function with what it takes."""
     if not callable(function):
-        raise Unusable(f"{name}: is neither a kernel (@triton.jit alone) nor a function")
+        raise UserError(f"{name}: is neither a kernel (@triton.jit alone) nor a function")
     offered: dict[str, Any] = {
         "batch": batch,
         "experts": layer.experts,
@@ -125,7 +126,7 @@ def _call(function: Any, name: str, layer: Layer, batch: int, config: Configurat
             parameter.VAR_POSITIONAL,
         )
         if needed and parameter.name not in offered:
-            raise Unusable(f"{name}: takes {parameter.name}, which is none of {', '.join(offered)}")
+            raise UserError(f"{name}: takes {parameter.name}, which is none of {', '.join(offered)}")
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     function(**{given: value for given, value in offered.items() if takes_all or given in parameters})
 
@@ -135,12 +136,12 @@ def _bound(kernel: Any, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     parameters = kernel.signature.parameters
     for parameter in parameters.values():
         if parameter.default is parameter.empty and parameter.name not in given:
-            raise Unusable(
+            raise UserError(
                 f"{name}: has a parameter {parameter.name}, which this version of Tilesight does not know: give a "
                 "function that launches it, FILE.py:FUNCTION"
             )
     if missing := [field for field in ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K") if field not in parameters]:
-        raise Unusable(f"{name}: has no parameter {missing[0]}: it is not the kernel of such files")
+        raise UserError(f"{name}: has no parameter {missing[0]}: it is not the kernel of such files")
     return {parameter: given[parameter] for parameter in parameters if parameter in given}
 
 

@@ -62,7 +62,7 @@ def tune_layer(question: LayerQuestion, target: TargetDevice, predict: Predict) 
         predict: for the target; asked for the launches of one stage after the other.
 
     Raises:
-        CannotCapture: there is no such kernel; UserCodeFailed: its file raises; LostWorkers: as `predict_all`.
+        UserError: there is no such kernel; UserCodeFailed: its file raises; LostWorkers: as `predict_all`.
     """
     engine, layer = question.engine, question.layer
     space = _distinct(question.old.values()) if question.old else tried(engine, layer, target.device)[0]
