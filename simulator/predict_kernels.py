@@ -12,11 +12,10 @@ from .advice.case import Case
 from .device.device import Device
 from .explain import source_times
 from .jobs.attempts import Attempts
-from .jobs.stopping import OnProgress
 from .launch.before import Before
 from .launch.program import Launch, Resources
 from .prediction.kernel_row import KernelRow, fastest_first, same_code
-from .prediction.kernels import L2, KernelsPrediction
+from .prediction.kernels import KernelsPrediction, Request
 from .prediction.timeline import Timeline
 from .refusal import DoesNotFit, Refused
 from .residency.residency import residency_of_ctas, room_of
@@ -64,34 +63,24 @@ class SimulatedKernels:
 
 def predict_kernels(
     asked: Sequence[CompiledLaunch],
-    device: Device,
-    name: str,
+    request: Request,
     *,
-    l2: str,
     before: Before = (),
     record: bool = False,
     do_bench: bool = True,
-    limit_s: float | None = None,
-    on_progress: OnProgress | None = None,
     advice: bool = False,
 ) -> SimulatedKernels:
     """Predict launches that follow each other.
 
     Args:
-        asked: in the order of their calls; name: of the device, for people; l2: one of `L2`;
+        asked: in the order of their calls;
         before: kernels that ran before the first launch, and before each where launches do not follow each other;
         record: whether to record when each CTA ran, as `simulate_launches`;
         do_bench: whether to predict what `do_bench` would show, too;
-        limit_s: that each launch may take from here on, None: as long as it likes [s];
-        on_progress: called when a launch comes to another phase;
         advice: whether to simulate what would make the longest launch faster, and say at which lines time goes.
-
-    Raises:
-        ValueError: l2 is none of them (one line).
     """
-    if l2 not in L2:
-        raise ValueError(f"l2 = {l2!r}: must be one of {', '.join(L2)}")
-    attempts = Attempts([launch.row.name for launch in asked], limit_s, on_progress)
+    device, l2 = request.device, request.l2
+    attempts = Attempts([launch.row.name for launch in asked], request.limit_s, request.on_progress)
     rows: list[KernelRow] = [launch.row for launch in asked]
     followed: dict[int, Traced] = {}
     for number, launch in enumerate(asked):
@@ -109,7 +98,7 @@ def predict_kernels(
     places = {number: place for place, number in enumerate(chosen)}
     rows = [simulation.with_reason(number, row) for number, row in enumerate(rows)]
     prediction = KernelsPrediction(
-        device=name,
+        device=request.name,
         l2=l2,
         rows=tuple(_with(rows[number], by_number.get(number)) for number in chosen),
         configurations=tuple((places[best], every) for best, every in configurations),
@@ -122,15 +111,7 @@ def predict_kernels(
     if advice and sound:
         longest = max(sound, key=lambda number: (by_number[number].prediction.traffic.time_s, -number))
         case = _case(longest, rows[longest], kept, by_number[longest], device, l2)
-        with attempts.spare() as lost, attempts.at(longest, "advice"):
-            helps, late = advise(case)
-            prediction = replace(prediction, helps=helps)
-        if lost:
-            prediction = replace(prediction, notes=(f"no advice: {lost[longest]}",))
-        elif late:
-            note = f"advice is incomplete: {limit_s or 0.0:g} s were over before these were tried: {', '.join(late)}"
-            prediction = replace(prediction, notes=(f"{note}; a longer --time-limit may do",))
-        advised = not lost and not late
+        prediction, advised = _advised(prediction, longest, case, attempts, request.limit_s)
     return SimulatedKernels(
         prediction=prediction,
         advised=advised,
@@ -139,6 +120,21 @@ def predict_kernels(
         launches=tuple(by_number[number].launch if number in sound else None for number in chosen),
         timeline=timeline,
     )
+
+
+def _advised(
+    prediction: KernelsPrediction, number: int, case: Case, attempts: Attempts, limit_s: float | None
+) -> tuple[KernelsPrediction, bool]:
+    """A prediction with what would make its longest launch faster; and whether there was time for all advice."""
+    with attempts.spare() as lost, attempts.at(number, "advice"):
+        helps, late = advise(case)
+        prediction = replace(prediction, helps=helps)
+    if lost:
+        return replace(prediction, notes=(f"no advice: {lost[number]}",)), False
+    if late:
+        note = f"advice is incomplete: {limit_s or 0.0:g} s were over before these were tried: {', '.join(late)}"
+        return replace(prediction, notes=(f"{note}; a longer --time-limit may do",)), False
+    return prediction, True
 
 
 def too_many_to_wait_for(asked: CompiledLaunch, device: Device) -> str | None:

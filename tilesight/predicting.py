@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from .compiling import why_not
 from .simulator.arguments import optional_whole, several, shown
 from .simulator.device.device import Device, found_device
-from .simulator.jobs.stopping import LIMIT_S, OnProgress, Stage
+from .simulator.jobs.stopping import LIMIT_S, Stage
 from .simulator.prediction.kernel_row import KernelRow
-from .simulator.prediction.kernels import L2, KernelsPrediction
+from .simulator.prediction.kernels import L2, KernelsPrediction, Request
 from .simulator.prediction.timing import one_of_timings
 
 if TYPE_CHECKING:  # what simulates loads where something is simulated: an answer that is kept needs none of it
@@ -84,8 +84,7 @@ def predict(
     what = "recorded launches, such as `with tilesight.capture() as launches:` makes them"
     several("launches", launches, what)
     optional_whole("workers", workers)
-    if not isinstance(l2, str) or l2 not in L2:
-        raise ValueError(f"l2 = {shown(l2)}: must be one of {', '.join(L2)}")
+    request = Request(device=gpu, name=name, l2=l2, workers=workers, limit_s=time_limit_s)
     one_of_timings(timing)
     if reason := why_not():
         raise RuntimeError(reason)
@@ -97,7 +96,7 @@ def predict(
             raise ValueError(f"launches: hold {shown(launch)}: must be {what}")
     capability = int(gpu.compute_capability.replace(".", ""))
     calls = [lower_or_refuse(launch, capability) for launch in launches]
-    prediction = predict_calls(calls, gpu, name, l2=l2, workers=workers, limit_s=time_limit_s).measured_as(timing)
+    prediction = predict_calls(calls, request).measured_as(timing)
     return with_recording(prediction, launches) if isinstance(launches, Recording) else prediction
 
 
@@ -111,84 +110,36 @@ def with_recording(prediction: KernelsPrediction, recorded: "Recording | Recorde
     )
 
 
-def predict_calls(
-    calls: "Sequence[KernelLaunch | RefusedCall]",
-    device: Device,
-    name: str,
-    *,
-    l2: str,
-    workers: int | None = None,
-    compile_limit_s: float | None = None,
-    limit_s: float | None = None,
-    on_progress: OnProgress | None = None,
-) -> KernelsPrediction:
-    """Predict launches in plain values, or find on disk what was predicted of the same. Args: as `simulate_calls`."""
+def predict_calls(calls: "Sequence[KernelLaunch | RefusedCall]", request: Request) -> KernelsPrediction:
+    """Predict launches in plain values, or find on disk what was predicted of the same."""
     from .kernels.compile.call import KernelLaunch
     from .kernels.compile.question import question_key
     from .simulator.store.store import usual_store
 
     kernels = [call for call in calls if isinstance(call, KernelLaunch)]
     store = usual_store() if len(kernels) == len(calls) else None  # what is refused is not kept
-    key = question_key(kernels, device, name, l2, advice=True) if store else ""
+    key = question_key(kernels, request.device, request.name, request.l2, advice=True) if store else ""
     if store and (kept := store.get([key])):
         return kept[key]
-    simulated = simulate_calls(
-        calls,
-        device,
-        name,
-        l2=l2,
-        workers=workers,
-        compile_limit_s=compile_limit_s,
-        limit_s=limit_s,
-        on_progress=on_progress,
-        advice=True,
-    )
+    simulated = simulate_calls(calls, request, advice=True)
     if store and simulated.advised and "do_bench" in simulated.prediction.times:  # what lacked time is asked for again
         store.put(key, simulated.prediction)
     return simulated.prediction
 
 
 def simulate_calls(
-    calls: "Sequence[KernelLaunch | RefusedCall]",
-    device: Device,
-    name: str,
-    *,
-    l2: str,
-    workers: int | None = None,
-    record: bool = False,
-    compile_limit_s: float | None = None,
-    limit_s: float | None = None,
-    on_progress: OnProgress | None = None,
-    advice: bool = False,
+    calls: "Sequence[KernelLaunch | RefusedCall]", request: Request, *, record: bool = False, advice: bool = False
 ) -> "SimulatedKernels":
-    """The same for launches in plain values.
-
-    Args:
-        name: of the device, for people; record, limit_s, on_progress, advice: as `predict_kernels`;
-        compile_limit_s: that the compiler may take for each launch [s].
-    """
+    """The same for launches in plain values. Args: record, advice: as `predict_kernels`."""
     from .simulator.predict_kernels import predict_kernels
 
-    asked = compiled_launches(calls, device, workers=workers, limit_s=compile_limit_s, on_progress=on_progress)
-    return predict_kernels(
-        asked, device, name, l2=l2, record=record, limit_s=limit_s, on_progress=on_progress, advice=advice
-    )
+    return predict_kernels(compiled_launches(calls, request), request, record=record, advice=advice)
 
 
 def compiled_launches(
-    calls: "Sequence[KernelLaunch | RefusedCall]",
-    device: Device,
-    *,
-    workers: int | None = None,
-    limit_s: float | None = None,
-    on_progress: OnProgress | None = None,
-    interpreter: "Interpreter | None" = None,
+    calls: "Sequence[KernelLaunch | RefusedCall]", request: Request, interpreter: "Interpreter | None" = None
 ) -> "list[CompiledLaunch]":
-    """Launches with their machine code.
-
-    Args:
-        workers, on_progress: as above; limit_s: what the compiler may take for each; interpreter: as `compile_calls`.
-    """
+    """Launches with their machine code. Args: interpreter: as `compile_calls`."""
     from .kernels.compile.call import KernelLaunch
     from .kernels.compile.calls import compile_calls
     from .simulator.predict_kernels import CompiledLaunch
@@ -197,13 +148,20 @@ def compiled_launches(
     numbers = [number for number, call in enumerate(calls, 1) if isinstance(call, KernelLaunch)]
 
     def compiling(place: int) -> None:
-        if on_progress:
+        if request.on_progress:
             number = numbers[place]
-            on_progress(Stage(number=number, total=len(calls), name=calls[number - 1].name, phase="compile"))
+            request.on_progress(Stage(number=number, total=len(calls), name=calls[number - 1].name, phase="compile"))
 
     kernels = [call for call in calls if isinstance(call, KernelLaunch)]
     outcomes = iter(
-        compile_calls(kernels, device, workers=workers, limit_s=limit_s, on_progress=compiling, interpreter=interpreter)
+        compile_calls(
+            kernels,
+            request.device,
+            workers=request.workers,
+            limit_s=request.compile_limit_s,
+            on_progress=compiling,
+            interpreter=interpreter,
+        )
     )
     asked: list[CompiledLaunch] = []
     for call in calls:

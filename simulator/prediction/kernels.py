@@ -9,10 +9,13 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from .. import units
+from ..arguments import shown
+from ..device.device import Device
 from ..display.columns import Column, html_table
 from ..display.files import kept, page_made, written_by
 from ..display.frames import frame
 from ..display.render import table, wrapped
+from ..jobs.stopping import OnProgress
 from ..traffic import Traffic
 from .kernel_row import KernelRow, SourceTime, times_of, traffic_dict
 from .kernel_table import bytes_line, configuration_columns, grid_text, launch_columns, tensors_text
@@ -32,6 +35,33 @@ MATTERS = 0.05
 
 L2 = ("pipeline", "cold", "warm")
 """What a launch finds in the caches: what those before left, nothing, or what itself left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What launches are predicted for, and what that may take.
+
+    Args:
+        device, name: the GPU, and its name for people; l2: one of `L2`.
+        compile_limit_s, limit_s: that compiler and prediction of one launch may take, None: as long as they like [s].
+        workers: compiler processes at most; one per core where None.
+        on_progress: called when a launch comes to another phase.
+
+    Raises:
+        ValueError: l2 is none of them (one line).
+    """
+
+    device: Device
+    name: str
+    l2: str = "pipeline"
+    compile_limit_s: float | None = None
+    limit_s: float | None = None
+    workers: int | None = None
+    on_progress: OnProgress | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.l2, str) or self.l2 not in L2:
+            raise ValueError(f"l2 = {shown(self.l2)}: must be one of {', '.join(L2)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from tilesight.kernels.capture.lowering import lower
 from tilesight.kernels.compile.calls import compile_calls
 from tilesight.simulator.predict_kernels import CompiledLaunch, predict_kernels
 from tilesight.simulator.prediction.kernel_row import KernelRow
+from tilesight.simulator.prediction.kernels import Request
 from tilesight.simulator.residency.residency import room_of
 from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 from tilesight.simulator.trace.program.launch import launches_of, trace
@@ -141,7 +142,9 @@ def predicted(called: CompiledKernel) -> dict[str, Any]:
     launches_of([traced])
     programmed = time.process_time()
     row = KernelRow(name=called.name, grid=called.grid, num_warps=called.num_warps, num_stages=called.num_stages)
-    rows = predict_kernels([CompiledLaunch(row=row, kernel=called)], device, DEVICE, l2="cold").prediction.rows
+    rows = predict_kernels(
+        [CompiledLaunch(row=row, kernel=called)], Request(device=device, name=DEVICE, l2="cold")
+    ).prediction.rows
     return {
         "trace_s": traced - begin,
         "program_s": programmed - traced,

@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.predict_kernels import predict_kernels
+from tilesight.simulator.prediction.kernels import Request
 from users_file import DOUBLE, FILE
 
 from tilesight.cli.main import main
@@ -224,7 +225,7 @@ def test_static_work_of_a_product_is_its_closed_form(name: str, grid: int) -> No
         a, b, c = (torch.empty(1024, 1024, dtype=torch.float16, device="cuda") for _ in range(3))
         getattr(tiled, name)[(grid,)](a, b, c, 1024, 1024, k, BM=rows, BN=columns, BK=32)
     device = load_device("h100")
-    (launch,) = compiled_launches([lower_or_refuse(launches[0], 90)], device)
+    (launch,) = compiled_launches([lower_or_refuse(launches[0], 90)], Request(device=device, name="h200"))
     work = static_work(launch.kernel, device)
     assert work.ctas == grid
     ahead = (launch.row.num_stages - 1) * 32

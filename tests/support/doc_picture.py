@@ -16,6 +16,7 @@ from tilesight.kernels.capture.file import Asked, capture_calls
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.display.render import percent
 from tilesight.simulator.prediction.kernel_row import KernelRow
+from tilesight.simulator.prediction.kernels import Request
 from tilesight.simulator.report.draw import STYLE
 from tilesight.simulator.report.kernels.pictures import LIMITS_TITLE, draw_bars, draw_memory, limit_bars
 
@@ -34,7 +35,7 @@ def row() -> KernelRow:
         path = Path(folder, "fused.py")
         path.write_text(code[1], "utf-8")
         (recorded,) = capture_calls(f"{path}:run", Asked(device="h200", timeout_s=120.0))
-    return predict_calls(recorded.calls, load_device("h200"), "h200", l2="pipeline").rows[0]
+    return predict_calls(recorded.calls, Request(device=load_device("h200"), name="h200")).rows[0]
 
 
 def drawn(launch: KernelRow) -> bytes:

@@ -18,13 +18,14 @@ if __name__ == "__main__":
 from support.made_rows import prediction_of, row_of
 from tilesight.kernels.compile.call import KernelLaunch
 from tilesight.simulator.device.device import load_device
+from tilesight.simulator.prediction.kernels import Request
 from tilesight.simulator.store.store import Store
 
 from tilesight.tuning import answers
 from tilesight.tuning.answers import predict_all
-from tilesight.tuning.workers import Job, TargetDevice
+from tilesight.tuning.workers import Job
 
-TARGET = TargetDevice(device=load_device("h100"), name="h100-sxm")
+TARGET = Request(device=load_device("h100"), name="h100-sxm")
 COLUMNS = "key, model, device, kernel, time_s, prediction"
 EVERY = 3
 """Steps of the database's machine from one moment to the next."""

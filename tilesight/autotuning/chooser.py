@@ -14,11 +14,11 @@ from ..compiling import why_not
 from ..kernels.compile.call import KernelLaunch
 from ..predicting import refused_row
 from ..simulator.device.device import Device, device_of_product, load_device
+from ..simulator.prediction.kernels import Request
 from ..simulator.store.store import usual_store
 from ..tuning.answers import predict_all, screen_all
 from ..tuning.screening import USUAL, Screening
 from ..tuning.tuning import Configured, ranked
-from ..tuning.workers import TargetDevice
 from .contents import Values
 from .live import calls_of, is_recorded, tensors_in
 
@@ -89,7 +89,7 @@ class Chooser:
         device, name = self._device or gpu_of(tensors_in(arguments))
         capability = int(device.compute_capability.replace(".", ""))
         calls = list(calls_of(self._kernel, configs, kwargs["grid"], arguments, self._values, capability))
-        target = TargetDevice(device=device, name=name, compile_limit_s=self._budget_s, limit_s=self._budget_s)
+        target = Request(device=device, name=name, compile_limit_s=self._budget_s, limit_s=self._budget_s)
         how: dict[str, Any] = {"store": usual_store(), "workers": 1, "together": TOGETHER, "progress": check_budget}
         usable = [call for call in calls if isinstance(call, KernelLaunch)]
         portion = replace(USUAL, least=max(USUAL.least, self._keep))

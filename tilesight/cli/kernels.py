@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..simulator.device.device import Device
 from ..simulator.refusal import UserError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..kernels.configurations.space import Space
     from ..simulator.jobs.stopping import Stage
     from ..simulator.predict_kernels import SimulatedKernels
-    from ..simulator.prediction.kernels import KernelsPrediction
+    from ..simulator.prediction.kernels import KernelsPrediction, Request
 
 Answer = TypeVar("Answer")
 
@@ -106,8 +106,8 @@ class Function:
         """The prediction, found where it is kept already."""
         from ..predicting import predict_calls, with_recording
 
-        def answer(recorded: "RecordedFunction", how: dict[str, Any]) -> "KernelsPrediction":
-            return with_recording(predict_calls(recorded.calls, self.device, self.name, l2=self.l2, **how), recorded)
+        def answer(recorded: "RecordedFunction", request: "Request") -> "KernelsPrediction":
+            return with_recording(predict_calls(recorded.calls, request), recorded)
 
         return self._answered(answer)
 
@@ -115,9 +115,8 @@ class Function:
         """The prediction and what was simulated for it. Args: record: keep a timeline."""
         from ..predicting import simulate_calls, with_recording
 
-        def answer(recorded: "RecordedFunction", how: dict[str, Any]) -> "SimulatedKernels":
-            how |= {"l2": self.l2, "record": record, "advice": self.command == "predict"}
-            outcome = simulate_calls(recorded.calls, self.device, self.name, **how)
+        def answer(recorded: "RecordedFunction", request: "Request") -> "SimulatedKernels":
+            outcome = simulate_calls(recorded.calls, request, record=record, advice=self.command == "predict")
             return replace(outcome, prediction=with_recording(outcome.prediction, recorded))
 
         return self._answered(answer)
@@ -153,20 +152,21 @@ class Function:
             old = side_of(baseline, question, repredict) if baseline else None
 
         def answer(
-            recorded: "RecordedFunction", how: dict[str, Any]
+            recorded: "RecordedFunction", request: "Request"
         ) -> "tuple[KernelsPrediction, str, Difference | None]":
-            asked = replace(question, on_progress=how["on_progress"])
+            asked = replace(question, on_progress=request.on_progress)
             side, prediction = side_predicted(compiled_side(self.target, recorded, asked), asked, shown=True)
             return prediction, saved_text(side, recorded), Difference(old, side) if old else None
 
         return self._answered(answer)
 
-    def _answered(self, answer: "Callable[[RecordedFunction, dict[str, Any]], Answer]") -> Answer:
+    def _answered(self, answer: "Callable[[RecordedFunction, Request], Answer]") -> Answer:
         """What the function launches, recorded and answered, with what is under way told meanwhile."""
         need_compiler(self.command)
         limit_s, code_s = limit_of(self.limit.time_limit), self.limit.code_s
         from ..kernels.capture.file import Asked, capture_calls
         from ..kernels.configurations.space import Space
+        from ..simulator.prediction.kernels import Request
 
         asked = Asked(device=self.name, settings=self.settings or (), space=self.space or Space(), timeout_s=code_s)
         with stages() as on_progress:
@@ -179,9 +179,16 @@ class Function:
                 announce()  # only now: an answer that is kept loads no engine
                 on_progress(stage.text)
 
-            how = {"compile_limit_s": code_s, "limit_s": limit_s, "on_progress": under_way}
             with bad_input():
-                return answer(recorded, how)
+                request = Request(
+                    device=self.device,
+                    name=self.name,
+                    l2=self.l2,
+                    compile_limit_s=code_s,
+                    limit_s=limit_s,
+                    on_progress=under_way,
+                )
+                return answer(recorded, request)
 
 
 def need_compiler(command: str) -> None:

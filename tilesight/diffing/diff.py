@@ -9,7 +9,6 @@ from ..compiling import why_not
 from ..simulator.device.device import Device, found_device
 from ..simulator.device.what_if import override
 from ..simulator.jobs.stopping import LIMIT_S, Stage
-from ..simulator.prediction.kernels import L2
 from ..simulator.prediction.timing import one_of_timings
 from .difference import Difference
 from .environments.pairs import installations_of, notes_on
@@ -80,8 +79,6 @@ def question_of(
     """What a side is predicted for. Args, raises: as `diff`."""
     gpu, name = found_device(device)
     one_of_timings(timing)
-    if l2 not in L2:
-        raise ValueError(f"l2 = {l2!r}: must be one of {', '.join(L2)}")
     return Question(
         device=override(gpu, list(settings)),
         name=name,

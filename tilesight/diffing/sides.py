@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from ..predicting import compiled_launches, with_recording
 from ..simulator.device.device import Device
 from ..simulator.explain import explain_launch
-from ..simulator.jobs.stopping import OnProgress
 from ..simulator.launch.code import source_text
 from ..simulator.launch.program import Launch
 from ..simulator.predict_kernels import CompiledLaunch, predict_kernels
 from ..simulator.prediction.explanation import CodePart
 from ..simulator.prediction.kernel_row import KernelRow
-from ..simulator.prediction.kernels import KernelsPrediction
+from ..simulator.prediction.kernels import KernelsPrediction, Request
 from ..simulator.prediction.prediction import LaunchPrediction
 from ..simulator.report.kernels.sources import shown_numbers
 from .code import code_of, flow_of, shape_of, tiling_of
@@ -27,24 +26,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Request):
     """What a side is predicted for.
 
     Args:
-        device: it; name: of it, for people; settings: what-ifs that made it, `key=value`; l2, timing: as `predict`.
-        compile_limit_s, limit_s: what the compiler, and a prediction, may take for each launch [s];
-        on_progress: called when a launch comes to another phase.
+        settings: what-ifs that made the device, `key=value`; timing: as `predict`.
         installation: that records and compiles, None: this one, and no other was asked for.
     """
 
-    device: Device
-    name: str
     settings: tuple[str, ...] = ()
-    l2: str = "pipeline"
     timing: str = "single"
-    compile_limit_s: float | None = None
-    limit_s: float | None = None
-    on_progress: OnProgress | None = None
     installation: Installation | None = None
 
     @property
@@ -76,13 +67,8 @@ def compiled_side(name: str, recorded: "RecordedFunction", question: Question) -
     """Launches with their machine code, and the names of it."""
     from ..kernels.compile.call import KernelLaunch
 
-    launches = compiled_launches(
-        recorded.calls,
-        question.device,
-        limit_s=question.compile_limit_s,
-        on_progress=question.on_progress,
-        interpreter=question.installation.interpreter if question.installation else None,
-    )
+    interpreter = question.installation.interpreter if question.installation else None
+    launches = compiled_launches(recorded.calls, question, interpreter)
     pairs = list(zip(launches, recorded.calls, strict=True))
     codes = [code_of(launch.kernel, call) if isinstance(call, KernelLaunch) else "" for launch, call in pairs]
     shapes = [shape_of(call) if isinstance(call, KernelLaunch) else "" for call in recorded.calls]
@@ -118,16 +104,8 @@ def predicted(compiled: Compiled, question: Question, shown: bool = False) -> tu
     Args:
         shown: whether that is shown as `predict` shows it, with every way to measure time, and with advice.
     """
-    outcome = predict_kernels(
-        compiled.launches,
-        question.device,
-        question.name,
-        l2=question.l2,
-        do_bench=shown or question.timing == "do_bench",
-        limit_s=question.limit_s,
-        on_progress=question.on_progress,
-        advice=shown,
-    )
+    do_bench = shown or question.timing == "do_bench"
+    outcome = predict_kernels(compiled.launches, question, do_bench=do_bench, advice=shown)
     rows = outcome.prediction.measured_as(question.timing).rows
     lines = [
         _lines(launch, row.prediction, question.device) if launch and row.prediction else ()

@@ -33,15 +33,8 @@ def recorded(subject: Subject, arguments: Mapping[str, Any], question: Question)
 
 def alone(name: str, recorded: RecordedFunction, question: Question) -> PredictedKernels:
     """Launches predicted, or found in the store. Args: name: of the function."""
-    prediction = predict_calls(
-        recorded.calls,
-        question.device,
-        question.name,
-        l2=question.l2,
-        compile_limit_s=question.compile_limit_s,
-        limit_s=question.limit_s,
-    )
-    return of_prediction(name, with_recording(prediction, recorded).measured_as(question.timing))
+    prediction = with_recording(predict_calls(recorded.calls, question), recorded)
+    return of_prediction(name, prediction.measured_as(question.timing))
 
 
 def beside(old: Side, name: str, recorded: RecordedFunction, question: Question) -> PredictedKernels:

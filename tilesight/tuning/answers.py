@@ -10,10 +10,10 @@ from ..simulator.jobs.attempts import internal
 from ..simulator.jobs.pool import cores
 from ..simulator.jobs.stopping import Stopped
 from ..simulator.prediction.kernel_row import KernelRow
-from ..simulator.prediction.kernels import KernelsPrediction
+from ..simulator.prediction.kernels import KernelsPrediction, Request
 from ..simulator.screening.static_time import StaticWork
 from ..simulator.store.store import Store
-from .workers import Answer, Job, TargetDevice, worked
+from .workers import Answer, Job, worked
 
 if TYPE_CHECKING:
     from ..kernels.compile.call import KernelLaunch
@@ -33,7 +33,7 @@ Screen = Callable[["Sequence[KernelLaunch]"], list[StaticWork | None]]
 
 def predict_all(
     calls: "Sequence[KernelLaunch]",
-    target: TargetDevice,
+    target: Request,
     *,
     store: Store | None,
     executor: Executor | None = None,
@@ -78,7 +78,7 @@ def predict_all(
 
 def screen_all(
     calls: "Sequence[KernelLaunch]",
-    target: TargetDevice,
+    target: Request,
     *,
     store: Store | None,
     executor: Executor | None = None,
@@ -103,7 +103,7 @@ def screen_all(
 
 def _answered(
     calls: "Sequence[KernelLaunch]",
-    target: TargetDevice,
+    target: Request,
     *,
     run: Callable[[Job], tuple[Answer, ...]],
     unanswered: Callable[[Job, str], tuple[Answer, ...]],
@@ -152,19 +152,11 @@ def answer(job: Job) -> tuple[KernelsPrediction, ...]:
     """Predict the launches of a job; what a worker runs. What one of them raises is its answer alone."""
     from ..simulator.predict_kernels import predict_kernels
 
-    target = job.target
+    target = replace(job.target, l2=L2, workers=1)
     try:
-        compiled = compiled_launches(job.calls, target.device, workers=1, limit_s=target.compile_limit_s)
+        compiled = compiled_launches(job.calls, target)
         return tuple(
-            predict_kernels(
-                [launch],
-                target.device,
-                target.name,
-                l2=L2,
-                before=call.before,
-                do_bench=False,
-                limit_s=target.limit_s,
-            ).prediction
+            predict_kernels([launch], target, before=call.before, do_bench=False).prediction
             for call, launch in zip(job.calls, compiled, strict=True)
         )
     except Stopped:
@@ -181,7 +173,7 @@ def screen(job: Job) -> tuple[StaticWork | None, ...]:
     from ..simulator.screening.from_code import static_work
 
     device = job.target.device
-    launches = compiled_launches(job.calls, device, workers=1, limit_s=job.target.compile_limit_s)
+    launches = compiled_launches(job.calls, replace(job.target, workers=1))
     return tuple(static_work(launch.kernel, device) if launch.kernel else None for launch in launches)
 
 

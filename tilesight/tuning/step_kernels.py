@@ -12,10 +12,10 @@ from ..simulator.launch.before import Before
 from ..simulator.operations.cost_model import KernelCostModel, as_profiled_s, empty_kernel_s
 from ..simulator.operations.priced import KernelEstimate
 from ..simulator.prediction.kernel_row import KernelRow, fastest_first
+from ..simulator.prediction.kernels import Request
 from ..simulator.screening.static_time import static_times_s
 from ..simulator.store.store import usual_store
 from .answers import predict_all, screen_all
-from .workers import TargetDevice
 
 if TYPE_CHECKING:
     from ..kernels.compile.call import KernelLaunch, RefusedCall
@@ -110,7 +110,7 @@ def static_s(
     from ..kernels.compile.call import KernelLaunch
 
     usable = [movable(call) for call in calls if isinstance(call, KernelLaunch)]
-    target = TargetDevice(device=device, name=name, compile_limit_s=predicting.compile_limit_s)
+    target = Request(device=device, name=name, compile_limit_s=predicting.compile_limit_s)
     works = iter(screen_all(usable, target, store=usual_store(), workers=predicting.workers))
     times, empty_s = [], empty_kernel_s(device)
     for call in calls:
@@ -137,9 +137,7 @@ def predicted_rows(
     from ..kernels.compile.call import KernelLaunch
 
     usable = [movable(call) for call in calls if isinstance(call, KernelLaunch)]
-    target = TargetDevice(
-        device=device, name=name, compile_limit_s=predicting.compile_limit_s, limit_s=predicting.limit_s
-    )
+    target = Request(device=device, name=name, compile_limit_s=predicting.compile_limit_s, limit_s=predicting.limit_s)
     answers = predict_all(
         usable,
         target,

@@ -13,13 +13,13 @@ from ..predicting import refused_row
 from ..simulator.arguments import instance, optional_whole
 from ..simulator.device.device import Device, found_device
 from ..simulator.jobs.stopping import LIMIT_S
+from ..simulator.prediction.kernels import Request
 from ..simulator.refusal import UserError
 from ..simulator.store.store import Store, usual_store
 from .answers import Predict, predict_all, screen_all
 from .keys import key_notes
 from .screening import ALL, USUAL, Screening
 from .tuning import Configured, TunedLaunch, Tuning, ranked
-from .workers import TargetDevice
 
 if TYPE_CHECKING:
     from ..kernels.capture.file import RecordedFunction
@@ -74,7 +74,7 @@ def tune(
     kept = usual_store() if store is None else Store(Path(store))
     if store is not None and kept:
         kept.check()
-    target = TargetDevice(device=gpu, name=name, limit_s=time_limit_s)
+    target = Request(device=gpu, name=name, limit_s=time_limit_s)
     how: dict[str, Any] = {"target": target, "store": kept, "executor": executor, "workers": workers}
     screening = Screening(screen=partial(screen_all, **how), device=gpu, portion=USUAL if screened else ALL)
     return tune_recorded("recorded launches", [recorded], name, partial(predict_all, **how), screening)

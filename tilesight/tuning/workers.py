@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, TypeVar
 
-from ..simulator.device.device import Device
+from ..simulator.prediction.kernels import Request
 
 if TYPE_CHECKING:
     from ..kernels.compile.call import KernelLaunch
@@ -29,27 +29,12 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TargetDevice:
-    """What launches are predicted for, and what that may take.
-
-    Args:
-        device, name: the GPU, and its name for people; compile_limit_s, limit_s: that compiler and prediction of
-            one launch may take, None: as long as they like [s].
-    """
-
-    device: Device
-    name: str
-    compile_limit_s: float | None = None
-    limit_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """Some launches to predict, each by itself. Args: keys: names of the questions, in the order of the calls."""
 
     keys: tuple[str, ...]
     calls: "tuple[KernelLaunch, ...]"
-    target: TargetDevice
+    target: Request
 
 
 class LostWorkers(RuntimeError):

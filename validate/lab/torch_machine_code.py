@@ -27,6 +27,7 @@ from tilesight.simulator.launch.resources import Resources
 from tilesight.simulator.operations.operation import ITEM_BYTES, Operand, Operation
 from tilesight.simulator.predict_kernels import CompiledLaunch, predict_kernels
 from tilesight.simulator.prediction.kernel_row import KernelRow
+from tilesight.simulator.prediction.kernels import Request
 from tilesight.simulator.sass.constants import PARAMETERS_AT, constant_bank
 from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 
@@ -299,7 +300,9 @@ def predicted(case: Case, known: dict[str, tuple[Path, str]]) -> KernelRow:
     shape = {"name": case.priced, "grid": grid, "num_warps": warps, "num_stages": 1}
     kernel = CompiledKernel(**shape, resources=resources, storages=case.storages)
     launch = CompiledLaunch(row=KernelRow(**shape), kernel=kernel)
-    return predict_kernels([launch], load_device("h100"), "h100", l2="cold", do_bench=False).prediction.rows[0]
+    return predict_kernels(
+        [launch], Request(device=load_device("h100"), name="h100", l2="cold"), do_bench=False
+    ).prediction.rows[0]
 
 
 def main(library: str, folder: str, target: str) -> None:

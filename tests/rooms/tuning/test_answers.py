@@ -17,11 +17,12 @@ from support.killed_sweeps import CALLS, TARGET, made_answer
 from support.made_rows import prediction_of, row_of
 from tilesight.kernels.compile.call import KernelLaunch
 from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.prediction.kernels import Request
 from tilesight.simulator.store.store import Store
 
 from tilesight.tuning import answers
 from tilesight.tuning.answers import predict_all
-from tilesight.tuning.workers import Job, LostWorkers, TargetDevice
+from tilesight.tuning.workers import Job, LostWorkers
 
 MOMENTS = 200
 KILLED = KilledWorker("j", SimpleNamespace(address="tcp://a"), 3)
@@ -172,7 +173,7 @@ def test_another_device_is_another_question(tmp_path: Path) -> None:
     """So are another argument and another value, by the key."""
     store = Store(tmp_path / "kept")
     predict_all(CALLS[:1], TARGET, store=store, workers=1)
-    predict_all(CALLS[:1], TargetDevice(device=load_device("h200"), name="h200"), store=store, workers=1)
+    predict_all(CALLS[:1], Request(device=load_device("h200"), name="h200"), store=store, workers=1)
     assert len(killed_sweeps.rows_of(store.path)) == 2
 
 

@@ -163,9 +163,9 @@ def tune(context: typer.Context, *, asked: TuneOptions, layer: LayerOptions, wor
     name, gpu = device_given(asked.device, asked.set_)
     limit_s, portion = limit_of(work.time_limit), asked.portion()
     need_compiler("tune")
-    from ...tuning.workers import TargetDevice
+    from ...simulator.prediction.kernels import Request
 
-    wanted = TargetDevice(device=gpu, name=name, compile_limit_s=work.code_s, limit_s=limit_s)
+    wanted = Request(device=gpu, name=name, compile_limit_s=work.code_s, limit_s=limit_s)
     how: dict[str, Any] = {"target": wanted, "store": _store(asked.store), "workers": work.processes}
     remarks = asked.notes(name, gpu)
     if asked.format in ENGINES:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...predicting import refused_row
 from ...simulator.prediction.kernel_row import KernelRow
+from ...simulator.prediction.kernels import Request
 from ...simulator.traffic import Traffic
 from ..answers import Predict
 from ..screening import KeepFraction
 from ..tuning import Configured, TunedLaunch, Tuning, ranked
-from ..workers import TargetDevice
 from .engine import BATCHES, GROUP, Configuration, Engine
 from .layer import Layer, plain
 from .routing import Routing
@@ -55,7 +55,7 @@ class LayerQuestion:
     time_limit_s: float
 
 
-def tune_layer(question: LayerQuestion, target: TargetDevice, predict: Predict) -> Tuning:
+def tune_layer(question: LayerQuestion, target: Request, predict: Predict) -> Tuning:
     """Rank an engine's configurations at every batch size.
 
     Args:
@@ -106,7 +106,7 @@ def _now(question: LayerQuestion, batch: int) -> Configuration:
 
 
 def _worthwhile(
-    question: LayerQuestion, target: TargetDevice, space: Sequence[Configuration], batch: int
+    question: LayerQuestion, target: Request, space: Sequence[Configuration], batch: int
 ) -> list[Configuration]:
     if question.old:
         return list(space)
@@ -123,7 +123,7 @@ def _other_groups(engine: Engine, entries: Sequence[Configured]) -> list[Configu
 
 
 def _answered(
-    question: LayerQuestion, target: TargetDevice, asked: Sequence[Asked], predict: Predict
+    question: LayerQuestion, target: Request, asked: Sequence[Asked], predict: Predict
 ) -> dict[int, list[Configured]]:
     """Predictions of the layer under each configuration, by batch size."""
     from ...kernels.compile.call import KernelLaunch
@@ -140,7 +140,7 @@ def _answered(
     return configured
 
 
-def _recorded(question: LayerQuestion, target: TargetDevice, asked: Sequence[Asked]) -> "tuple[RecordedFunction, ...]":
+def _recorded(question: LayerQuestion, target: Request, asked: Sequence[Asked]) -> "tuple[RecordedFunction, ...]":
     from ...kernels.capture.file import Asked as Recorded
     from ...kernels.capture.file import capture_calls
 

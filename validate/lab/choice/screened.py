@@ -16,6 +16,7 @@ from families import EXPERIMENTS, FAMILIES
 from kept import lines_of
 from tilesight.kernels.capture.lowering import lower_or_refuse
 from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.prediction.kernels import Request
 from tilesight.simulator.screening.from_code import static_work
 from tilesight.simulator.screening.static_time import rank_of, static_times_s
 
@@ -40,7 +41,7 @@ def ranked(cell: Cell, indices: list[int], name: str, device: Device) -> dict[in
             kernel, grid, args, named = cell.launch(tensors, cell.configs[index])
             kernel[grid](*args, **named)
         calls.append(lower_or_refuse(launches[0], int(device.compute_capability.replace(".", ""))))
-    compiled = compiled_launches(calls, device)
+    compiled = compiled_launches(calls, Request(device=device, name=device.name))
     works = [static_work(launch.kernel, device) if launch.kernel else None for launch in compiled]
     ranks = {index: rank_of([static_times_s(work, device)]) if work else (0.0, 0.0)
              for index, work in zip(indices, works, strict=True)}  # fmt: skip
