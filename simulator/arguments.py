@@ -1,6 +1,7 @@
 """What callers pass: a value as it is to be used, or one line that names argument, value and what is allowed."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -78,3 +79,31 @@ def check_settings(**settings: str) -> None:
     for name, value in settings.items():
         if not isinstance(value, str) or value not in SETTINGS[name]:
             raise ValueError(f"{name} = {shown(value)}: must be one of {', '.join(SETTINGS[name])}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How launches are simulated.
+
+    Args:
+        l2: what it holds at the start: `cold` nothing, `warm` what the same pipeline left, `dirty` data of others that
+            are yet to be written back, as much as may be.
+        resolution: of the caches: `chunk` (fast) or `line` (128-byte lines).
+        steady_state: whether a large grid may be continued from a steady state (see `engine`).
+        overhead: launches follow each other in a `stream` or in a replayed CUDA `graph`.
+
+    Raises:
+        ValueError: a value that is not allowed (one line).
+    """
+
+    l2: str = "cold"
+    resolution: str = "chunk"
+    steady_state: bool = True
+    overhead: str = "stream"
+
+    def __post_init__(self) -> None:
+        check_settings(l2=self.l2, resolution=self.resolution, overhead=self.overhead)
+        truth("steady_state", self.steady_state)
+
+
+USUAL = Settings()

@@ -8,9 +8,9 @@ prediction         all of it, with what only a problem can say
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .arguments import check_settings, function_or_none, instance, optional_whole, several, truth
+from .arguments import USUAL, Settings, check_settings, function_or_none, instance, optional_whole, several
 from .device.device import Device, found_device
 from .jobs.stopping import OnProgress
 from .launch.program import Launch, Resources
@@ -80,11 +80,11 @@ def simulate(
         DoesNotFit: a CTA needs more than an SM has, or the compiler refuses a kernel.
         BrokenLaw: no device can do what was predicted; one line, to report.
     """
-    check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
+    check_settings(cost=cost)
+    settings = Settings(l2=l2, resolution=resolution, steady_state=steady_state, overhead=overhead)
     gpu, name = found_device(device)
     resolved = _resolved(problem, schedule, config, gpu, registers, smem_bytes, resources, resources_of, cost)
-    prediction = predict(resolved, gpu, l2=l2, resolution=resolution, steady_state=steady_state, overhead=overhead)
-    return replace(prediction, device=name)
+    return replace(predict(resolved, gpu, settings), device=name)
 
 
 def simulate_with_timeline(
@@ -104,37 +104,28 @@ def simulate_with_timeline(
     cost: str = "compiled",
 ) -> tuple[Prediction, Timeline]:
     """As `simulate`, with the same prediction, and when each CTA ran where: the timeline steps through every CTA."""
-    check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
+    check_settings(cost=cost)
+    settings = Settings(l2=l2, resolution=resolution, steady_state=steady_state, overhead=overhead)
     gpu, name = found_device(device)
     resolved = _resolved(problem, schedule, config, gpu, registers, smem_bytes, resources, resources_of, cost)
-    prediction, timeline = predict_with_timeline(
-        resolved, gpu, l2=l2, resolution=resolution, steady_state=steady_state, overhead=overhead
-    )
+    prediction, timeline = predict_with_timeline(resolved, gpu, settings)
     return replace(prediction, device=name), timeline
 
 
 def predict(
-    resolved: Resolved,
-    device: Device,
-    *,
-    l2: str = "cold",
-    resolution: str = "chunk",
-    steady_state: bool = True,
-    overhead: str = "stream",
-    on_progress: OnProgress | None = None,
+    resolved: Resolved, device: Device, settings: Settings = USUAL, on_progress: OnProgress | None = None
 ) -> Prediction:
     """The prediction of what runs, from the store where it is known.
 
     Args:
-        resolved: for this device; the rest as in `simulate`; on_progress: called when a launch comes to another phase.
+        resolved: for this device; on_progress: called when a launch comes to another phase.
 
     Raises:
         BrokenLaw: no device can keep what was predicted.
     """
-    settings: dict[str, Any] = _checked(l2, resolution, steady_state, overhead)
     with answers() as known:
         figures = known.of(
-            pipeline_key(resolved, device, **settings),
+            pipeline_key(resolved, device, settings),
             resolved.schedule.name,
             device.name,
             lambda: _simulated(resolved, device, settings, record=False, on_progress=on_progress)[1],
@@ -142,33 +133,16 @@ def predict(
     return _prediction(resolved, device, figures)
 
 
-def is_known(
-    resolved: Resolved,
-    device: Device,
-    *,
-    l2: str = "cold",
-    resolution: str = "chunk",
-    steady_state: bool = True,
-    overhead: str = "stream",
-) -> bool:
+def is_known(resolved: Resolved, device: Device, settings: Settings = USUAL) -> bool:
     """Whether the store holds what `predict` would say."""
-    key = pipeline_key(resolved, device, **_checked(l2, resolution, steady_state, overhead))
     with answers() as known:
-        return known.known(key) is not None
+        return known.known(pipeline_key(resolved, device, settings)) is not None
 
 
 def predict_with_timeline(
-    resolved: Resolved,
-    device: Device,
-    *,
-    l2: str = "cold",
-    resolution: str = "chunk",
-    steady_state: bool = True,
-    overhead: str = "stream",
-    on_progress: OnProgress | None = None,
+    resolved: Resolved, device: Device, settings: Settings = USUAL, on_progress: OnProgress | None = None
 ) -> tuple[Prediction, Timeline]:
     """As `predict`, with the same prediction, and when each CTA ran where: the timeline steps through every CTA."""
-    settings = _checked(l2, resolution, steady_state, overhead)
     followed, figures, runs = _simulated(resolved, device, settings, record=True, on_progress=on_progress)
     prediction = _prediction(resolved, device, figures)
 
@@ -216,17 +190,10 @@ def _resolved(
     )
 
 
-def _checked(l2: str, resolution: str, steady_state: bool, overhead: str) -> dict[str, Any]:
-    """Settings by name. Raises: ValueError: one is not allowed."""
-    check_settings(l2=l2, resolution=resolution, overhead=overhead)
-    truth("steady_state", steady_state)
-    return {"l2": l2, "resolution": resolution, "steady_state": steady_state, "overhead": overhead}
-
-
 def _simulated(
     resolved: Resolved,
     device: Device,
-    settings: dict[str, Any],
+    settings: Settings,
     *,
     record: bool,
     on_progress: OnProgress | None,
@@ -240,7 +207,7 @@ def _simulated(
     simulated = simulate_launches(
         followed.launches,
         device,
-        **settings,
+        settings,
         cost=resolved.cost,
         uncompiled=resolved.uncompiled,
         flop_per_matmul=0 if resolved.schedule.outlined else resolved.problem.flop_per_matmul,
@@ -261,7 +228,7 @@ def _simulated(
             *simulated.cost_notes,
             *tile_notes(followed.launches, device, resolved.problem),
             *mask_notes(launches, resolved.problem),
-            *warm_notes(settings["l2"], launches),
+            *warm_notes(settings.l2, launches),
             *simulated.l2_notes,
             *followed.notes,
         ),

@@ -8,29 +8,28 @@ prediction every figure of each launch
 laws       what no device can do is no answer (prediction.laws)
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
-from .arguments import check_settings
+from .arguments import USUAL, Settings, check_settings
 from .device.device import Device
-from .engine.clock import Clocks, clocks_of
+from .engine.clock import clocks_of
 from .engine.continued import Marks
+from .engine.costed import CostedLaunch
 from .engine.engine import Attempt, LaunchRun, run_launches
 from .jobs.stopping import OnProgress, Stage
 from .launch.before import Before
 from .launch.program import Launch
-from .launch.walk import Tally, tally
+from .launch.walk import tally
 from .prediction.launch import predict_launch
 from .prediction.laws import broken_law
 from .prediction.notes import WAY_OUT, cost_notes, l2_notes
 from .prediction.prediction import LaunchPrediction
 from .residency.device_memory import peak_bytes
-from .residency.residency import Residency, residency_of
+from .residency.residency import residency_of
 from .sm.choose import costs_of
-from .sm.from_code import CompiledCost
-from .sm.step_cost import StepCost
 from .traffic import Traffic
 
 
@@ -61,23 +60,6 @@ class SimulatedLaunches:
         return sum((launch.traffic for launch in self.launches), Traffic())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostedLaunch:
-    """A launch with all that the engine has to know of it.
-
-    Args:
-        costs: step name -> cost; origin, classes: of these, as `costs_of` has them; tally: exact totals of its program.
-    """
-
-    launch: Launch
-    residency: Residency
-    costs: Mapping[str, StepCost]
-    origin: str
-    tally: Tally
-    clocks: Clocks
-    classes: tuple[CompiledCost, ...] = ()
-
-
 def costed_launch(launch: Launch, device: Device, cost: str = "compiled", uncompiled: str = "") -> CostedLaunch:
     """What a launch's steps take an SM, and at which clock. Args: as of `simulate_launches`.
 
@@ -101,11 +83,8 @@ def costed_launch(launch: Launch, device: Device, cost: str = "compiled", uncomp
 def simulate_launches(
     launches: Sequence[Launch],
     device: Device,
+    settings: Settings = USUAL,
     *,
-    l2: str = "cold",
-    resolution: str = "chunk",
-    steady_state: bool = True,
-    overhead: str = "stream",
     cost: str = "compiled",
     uncompiled: str = "",
     flop_per_matmul: int = 0,
@@ -116,18 +95,17 @@ def simulate_launches(
 
     Args:
         launches: with the resources that each takes of an SM.
-        l2, resolution, steady_state, overhead, cost: as in `simulate`.
-        uncompiled: why there is no machine code, where the caller knows, in one line.
+        cost: as in `simulate`; uncompiled: why there is no machine code, where the caller knows, in one line.
         flop_per_matmul: useful operations of one matmul of these launches [FLOP]; 0 where nobody knows.
         record: whether to record when each CTA ran: in a run of its own that steps through every CTA, where figures
             extrapolate a steady state, so that they are the same with and without a record.
         on_progress: called when a launch comes to another phase.
 
     Raises:
-        ValueError: a setting that is not allowed (one line).
+        ValueError: a cost that is not allowed (one line).
         DoesNotFit: a CTA needs more than an SM has.
     """
-    check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
+    check_settings(cost=cost)
 
     @contextmanager
     def staged(number: int, phase: str = "simulate memory") -> Iterator[None]:
@@ -139,74 +117,37 @@ def simulate_launches(
     for number, launch in enumerate(launches):
         with staged(number, "simulate an SM"):
             costed.append(costed_launch(launch, device, cost, uncompiled))
-    return simulate_costed(
-        costed,
-        device,
-        l2=l2,
-        resolution=resolution,
-        steady_state=steady_state,
-        overhead=overhead,
-        flop_per_matmul=flop_per_matmul,
-        record=record,
-        attempt=staged,
-    )
+    return simulate_costed(costed, device, settings, flop_per_matmul=flop_per_matmul, record=record, attempt=staged)
 
 
 def simulate_costed(
     costed: Sequence[CostedLaunch],
     device: Device,
+    settings: Settings = USUAL,
     *,
-    l2: str = "cold",
     before: Before = (),
-    resolution: str = "chunk",
-    steady_state: bool = True,
-    overhead: str = "stream",
     flop_per_matmul: int = 0,
     record: bool = False,
     attempt: Attempt = lambda number: nullcontext(),
     marks: Marks | None = None,
 ) -> SimulatedLaunches:
     """The same once it is known what steps take. Args: before, attempt, marks: as in `run_launches`."""
-    pipeline = tuple(launch.launch for launch in costed)
-    engine_run = partial(
-        run_launches,
-        pipeline,
-        [dict(launch.costs) for launch in costed],
-        [launch.clocks for launch in costed],
-        [launch.residency for launch in costed],
-        device,
-        l2=l2,
-        before=before,
-        resolution=resolution,
-        attempt=attempt,
-        marks=marks,
-    )
-    recorded = engine_run(steady_state=False, record=True) if record else None
-    runs = recorded if recorded and not steady_state else engine_run(steady_state=steady_state)
+    engine_run = partial(run_launches, costed, device, settings, before=before, attempt=attempt, marks=marks)
+    recorded = engine_run(record=True) if record else None
+    runs = recorded if recorded and not settings.steady_state else engine_run()
     ran = {number: seen for number, seen in enumerate(runs) if seen and (recorded is None or recorded[number])}
     kept = recorded or runs
     predicted: dict[int, LaunchPrediction] = {}
     for number, seen in ran.items():
-        launch = costed[number]
         with attempt(number):
-            predicted[number] = predict_launch(
-                flop_per_matmul,
-                launch.launch,
-                (dict(launch.costs), launch.origin),
-                launch.tally,
-                launch.clocks.counted_hz,
-                seen,
-                launch.residency,
-                device,
-                overhead,
-            )
+            predicted[number] = predict_launch(costed[number], seen, device, settings.overhead, flop_per_matmul)
     broken = (
         broken_law(
             costed[number].launch,
             costed[number].tally.executions,
             prediction,
             device,
-            cold=l2 != "warm" and number == 0 and not before,
+            cold=settings.l2 != "warm" and number == 0 and not before,
         )
         for number, prediction in predicted.items()
     )
@@ -215,7 +156,7 @@ def simulate_costed(
         launches=tuple(predicted.values()),
         runs=tuple(run for run in map(kept.__getitem__, predicted) if run is not None),
         numbers=tuple(predicted),
-        peak_memory_bytes=peak_bytes(pipeline),
+        peak_memory_bytes=peak_bytes(tuple(launch.launch for launch in costed)),
         broken=tuple(broken),
         cost_notes=cost_notes(launch.origin for launch in costed),
         l2_notes=(*crowded, WAY_OUT) if crowded else (),

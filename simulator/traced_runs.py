@@ -6,8 +6,10 @@ Each launch stands for itself: one that fails, or takes longer than it may, is l
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from .arguments import Settings
 from .device.device import Device
 from .engine.continued import Marks
+from .engine.costed import CostedLaunch
 from .jobs.attempts import Attempts
 from .launch.before import Before
 from .launch.program import Launch
@@ -18,7 +20,7 @@ from .prediction.notes import few_lines_notes, not_modelled_notes
 from .prediction.prediction import LaunchPrediction
 from .prediction.timeline import Timeline, joined, programs_of, timeline_of
 from .prediction.timing import at_do_bench_clock
-from .simulate_launches import CostedLaunch, SimulatedLaunches, costed_launch, simulate_costed
+from .simulate_launches import SimulatedLaunches, costed_launch, simulate_costed
 from .sm.from_code import CompiledCost
 from .trace.program.launch import Layout, Traced
 
@@ -132,9 +134,8 @@ class TracedSimulation:
             return simulate_costed(
                 list(costed.values()),
                 self._device,
-                l2=l2,
+                Settings(l2=l2, overhead="graph"),
                 before=before,
-                overhead="graph",
                 record=record,
                 attempt=lambda place: self._attempts.at(numbers[place], "simulate memory"),
                 marks=marks,

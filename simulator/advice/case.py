@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+from ..arguments import Settings
 from ..device.device import Device
 from ..engine.clock import clocks_of
 from ..engine.continued import Marks
+from ..engine.costed import CostedLaunch
 from ..launch.program import Launch
 from ..launch.walk import Tally, tally
 from ..prediction.bottleneck import LAUNCH, TAIL, WAIT
 from ..prediction.prediction import LaunchPrediction
 from ..residency.residency import residency_of
-from ..simulate_launches import CostedLaunch, simulate_costed
+from ..simulate_launches import simulate_costed
 from ..sm.from_code import CompiledCost
 from ..sm.what_if.changed_code import CodeChange, unchanged
 from ..sm.what_if.changed_costs import CodeOfLaunch, LaunchChange
@@ -162,9 +164,8 @@ class Case:
             launch=launch,
             residency=residency,
             costs=costs,
-            origin="compiled",
             tally=exact,
             clocks=clocks_of(launch, costs, exact.executions, device),
         )
-        outcome = simulate_costed([costed], device, l2=self.l2, overhead="graph", marks=self.marks)
+        outcome = simulate_costed([costed], device, Settings(l2=self.l2, overhead="graph"), marks=self.marks)
         return outcome.launches[0].traffic.time_s

@@ -11,6 +11,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from ..arguments import USUAL, Settings
 from ..core.engine import event_loop, links
 from ..core.engine.l1 import make_l1
 from ..core.engine.links import COUNTERS, STEPS
@@ -20,13 +21,10 @@ from ..core.jit import can_keep, is_kept
 from ..device.device import Device
 from ..integers import cdiv
 from ..launch.before import Before
-from ..launch.program import Launch
-from ..residency.residency import Residency
-from ..sm.step_cost import StepCost
-from .clock import Clocks
 from .continued import Comparison, GoesOn, Marks
+from .costed import CostedLaunch
 from .launch_state import LaunchState
-from .lower import lower_launch, lower_tensors
+from .lower import LoweredLaunch, LoweredTensors, lower_launch, lower_tensors
 from .past import Past
 from .steady_state import extrapolate_steady_state
 
@@ -77,16 +75,11 @@ def keeps_code() -> bool:
 
 
 def run_launches(
-    launches: tuple[Launch, ...],
-    costs: Sequence[dict[str, StepCost]],
-    clocks: Sequence[Clocks],
-    residencies: Sequence[Residency],
+    costed: Sequence[CostedLaunch],
     device: Device,
+    settings: Settings = USUAL,
     *,
-    l2: str = "cold",
     before: Before = (),
-    resolution: str = "chunk",
-    steady_state: bool = True,
     record: bool = False,
     attempt: Attempt = lambda number: nullcontext(),
     marks: Marks | None = None,
@@ -94,13 +87,7 @@ def run_launches(
     """Simulate the launches of a pipeline, one after the other on the same L2.
 
     Args:
-        costs: per launch, step name -> cost.
-        clocks, residencies: per launch.
-        l2: what is in L2 at the start: `cold`, what kernels `before` left; `warm`, what the same pipeline left;
-            `dirty`, data of others that are yet to be written back, as much as may be.
-        before: what ran before the first launch, by the numbers of its tensors' storages.
-        resolution: `chunk` or `line`.
-        steady_state: whether large grids may be continued from a steady state.
+        before: what ran before the first launch, by the numbers of its tensors' storages; a `cold` L2 holds its data.
         record: whether to record a timeline (steps through every CTA).
         attempt: around each launch.
         marks: of the same launch on empty caches, where there is one launch: it is stepped through until it goes on so.
@@ -108,19 +95,11 @@ def run_launches(
     Returns:
         What the engine saw of each; None where `attempt` has ended it, which leaves L2 to the next as it was then.
     """
-    tensors = lower_tensors(launches, device, resolution)
-    lowered = [lower_launch(launch, cost, tensors.index) for launch, cost in zip(launches, costs, strict=True)]
-    sizes = tensors.table["granule_rows"] * tensors.table["granule_row_bytes"]
-    largest_bytes = max([int(sizes.max(initial=1)), *(low.spilled_bytes for low in lowered if low.spilled_granules)])
-    # Spilled registers lie behind all tensors, those of all launches in the same place.
-    spilled = max(
-        residency.concurrent_ctas * low.spilled_granules for residency, low in zip(residencies, lowered, strict=True)
-    )
-    warm = l2 == "warm"
-    past = Past(before, launches, tensors, first=tensors.granules + spilled)
-    far = tensors.size_bytes > device.sm.tlb_reach_bytes
-    memory = _make_memory(past.granules, max(largest_bytes, past.largest_bytes), device, resolution, l2 == "dirty", far)
-    past.replay(memory.l2, device, interleaved=resolution == "chunk")
+    launches = tuple(launch.launch for launch in costed)
+    tensors = lower_tensors(launches, device, settings.resolution)
+    lowered = [lower_launch(launch.launch, launch.costs, tensors.index) for launch in costed]
+    memory = _memory_before(costed, lowered, tensors, device, settings, before)
+    warm, empty = settings.l2 == "warm", settings.l2 == "cold" and not before
     begin = 0.0
     runs: dict[int, LaunchRun] = {}
     left = list(range(len(launches)))
@@ -130,42 +109,52 @@ def run_launches(
             runs.pop(number, None)
             with attempt(number):
                 state = LaunchState(
-                    launches[number],
-                    lowered[number],
-                    tensors,
-                    memory,
-                    residencies[number],
-                    device,
-                    clocks[number],
-                    interleaved=resolution == "chunk",
-                    begin=begin,
-                    record=record,
+                    costed[number], lowered[number], tensors, memory, device, begin=begin, record=record
                 )
                 last = number == len(launches) - 1 and not warm
                 alike = marks and (marks.program, marks.slots) == (launches[number].program, state.slot_count)
                 lone = marks if alike and len(launches) == 1 else None
-                seen = _finish(state, steady_state and not record, refresh=not last, known=lone)
-                runs[number] = seen if number == 0 and l2 == "cold" and not before else replace(seen, marks=None)
+                seen = _finish(state, settings.steady_state and not record, refresh=not last, known=lone)
+                runs[number] = seen if number == 0 and empty else replace(seen, marks=None)
             begin = state.end if state else begin
         left = [number for number in left if number in runs]
     return [runs.get(number) for number in range(len(launches))]
 
 
-def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: str, dirty: bool, far: bool) -> Memory:
-    """Caches without entries.
+def _memory_before(
+    costed: Sequence[CostedLaunch],
+    lowered: Sequence[LoweredLaunch],
+    tensors: LoweredTensors,
+    device: Device,
+    settings: Settings,
+    before: Before,
+) -> Memory:
+    """What the first launch finds in the caches."""
+    sizes = tensors.table["granule_rows"] * tensors.table["granule_row_bytes"]
+    largest_bytes = max([int(sizes.max(initial=1)), *(low.spilled_bytes for low in lowered if low.spilled_granules)])
+    # Spilled registers lie behind all tensors, those of all launches in the same place.
+    spilled = max(
+        launch.residency.concurrent_ctas * low.spilled_granules for launch, low in zip(costed, lowered, strict=True)
+    )
+    past = Past(before, tuple(launch.launch for launch in costed), tensors, first=tensors.granules + spilled)
+    memory = _make_memory(past.granules, max(largest_bytes, past.largest_bytes), tensors, device, settings)
+    past.replay(memory.l2, device, interleaved=tensors.interleaved)
+    return memory
 
-    Args:
-        largest_bytes: of a granule [B]; dirty: whether data of others are in L2; far: tensors are beyond the TLB.
-    """
-    parts = device.l2_partitions
-    slots = COALESCER_LINE_SLOTS if resolution == "line" else COALESCER_SLOTS
+
+def _make_memory(
+    granules: int, largest_bytes: int, tensors: LoweredTensors, device: Device, settings: Settings
+) -> Memory:
+    """Caches without entries. Args: largest_bytes: of a granule [B]."""
+    parts, far = device.l2_partitions, tensors.size_bytes > device.sm.tlb_reach_bytes
+    slots = COALESCER_LINE_SLOTS if settings.resolution == "line" else COALESCER_SLOTS
     capacities = np.tile(_group_bytes(device, largest_bytes), parts)
     return Memory(
         l2=make_lru(
             granules * parts * parts,
             capacities,
             device.l2_dirty_fraction,
-            device.l2_dirty_fraction if dirty else 0.0,
+            device.l2_dirty_fraction if settings.l2 == "dirty" else 0.0,
             device.sm.l2_driven_out_fraction,
         ),
         l1=make_l1(device.sms),

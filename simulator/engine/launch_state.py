@@ -11,13 +11,12 @@ from ..core.engine.program import CONSTANT, Items, Program
 from ..device.device import Device
 from ..integers import cdiv
 from ..jobs.stopping import check_wanted
-from ..launch.program import Launch
 from ..limits import LINE_BYTES, SUB_CORES
 from ..residency.l1_reuse import hit_curve
 from ..residency.occupancy import warps_per_sub_core
-from ..residency.residency import Residency
 from ..sm.step_cost import PIPES
-from .clock import Clocks, clock_ratio_per_sm
+from .clock import clock_ratio_per_sm
+from .costed import CostedLaunch
 from .lower import LoweredLaunch, LoweredTensors
 
 ITEMS_AT_ONCE = 1 << 15
@@ -35,33 +34,30 @@ class LaunchState:
     """One launch: the arrays that the compiled loop changes, and how far it has come.
 
     Args:
-        launch, lowered, residency, clocks: of the same launch.
+        costed, lowered: the same launch.
         tensors: of the whole pipeline.
         memory: what the launch before has left, of which all but L2 is set back.
-        interleaved: whether lines of a granule lie in all partitions.
         begin: when the launch begins [cycles].
         record: whether to record when each CTA ran.
     """
 
     def __init__(
         self,
-        launch: Launch,
+        costed: CostedLaunch,
         lowered: LoweredLaunch,
         tensors: LoweredTensors,
         memory: Memory,
-        residency: Residency,
         device: Device,
-        clocks: Clocks,
         *,
-        interleaved: bool,
         begin: float,
         record: bool,
     ) -> None:
+        launch, residency = costed.launch, costed.residency
         self.launch, self.lowered, self.tensors, self.memory = launch, lowered, tensors, memory
         self.begin = self.now = begin
         self.ramp = float(device.launch_ramp_cycles)
         self.slot_count = residency.concurrent_ctas
-        self.rates = _rates(launch, lowered, tensors, residency, device, clocks, interleaved, begin)
+        self.rates = _rates(costed, lowered, tensors, device, begin)
         self.program = Program(
             tensors=tensors.table,
             tiles=lowered.tiles,
@@ -75,7 +71,7 @@ class LaunchState:
         )
         self.ctas = _idle_ctas(lowered, self.slot_count, device)
         self.calendar = events.make_calendar(device.sms, residency.ctas_per_sm, self.slot_count, begin)
-        self.sharing = _sharing(launch, lowered, residency, device, clocks, begin, self.calendar.due)
+        self.sharing = _sharing(costed, lowered, device, begin, self.calendar.due)
         self.next_cta = np.zeros(1, dtype=np.int64)
         self.record = np.zeros((launch.cta_count if record else 0, 4))
         self.look: Callable[[], int] = lambda: STEPS_AT_ONCE
@@ -181,20 +177,13 @@ class LaunchState:
 
 
 def _rates(
-    launch: Launch,
-    lowered: LoweredLaunch,
-    tensors: LoweredTensors,
-    residency: Residency,
-    device: Device,
-    clocks: Clocks,
-    interleaved: bool,
-    begin: float,
+    costed: CostedLaunch, lowered: LoweredLaunch, tensors: LoweredTensors, device: Device, begin: float
 ) -> Rates:
     """Cycles of the links at the launch's clock."""
-    clock_hz = clocks.counted_hz
+    clock_hz, l1_bytes = costed.clocks.counted_hz, costed.residency.l1_bytes
     return Rates(
         partitions=device.l2_partitions,
-        interleaved=interleaved,
+        interleaved=tensors.interleaved,
         sms=device.sms,
         coalescer_sms=device.coalescer_sms,
         l2_read_cycles_per_byte=clock_hz / device.l2_bytes_per_s * device.l2_partitions,
@@ -231,8 +220,8 @@ def _rates(
         hbm_fetch_bytes=device.sm.hbm_fetch_bytes,
         hbm_lone_write_bytes=float(device.sm.hbm_lone_write_bytes),
         sm_fill_cycles_per_byte=0.0 if lowered.covers_l2 else 1.0 / device.sm_fill_bytes_per_cycle,
-        l1_bytes=float(residency.l1_bytes),
-        l1_curve=hit_curve(device, residency.l1_bytes),
+        l1_bytes=float(l1_bytes),
+        l1_curve=hit_curve(device, l1_bytes),
         l1_latency=float(device.l1_latency_cycles),
         l2_latency=0.0 if lowered.covers_l2 else float(device.l2_latency_cycles),
         fabric_latency=float(device.fabric_latency_cycles),
@@ -242,7 +231,7 @@ def _rates(
         hbm_turn_share=float(device.sm.hbm_turn_single_fraction),
         hbm_place_bytes=float(device.sm.hbm_turn_place_bytes),
         cta_dispatch=float(device.cta_dispatch_cycles),
-        cta_place=device.sm.cta_place_cycles + device.sm.cta_place_warp_cycles * launch.warps_per_cta,
+        cta_place=device.sm.cta_place_cycles + device.sm.cta_place_warp_cycles * costed.launch.warps_per_cta,
         after_begin=float(np.nextafter(begin, np.inf)),
         spilled_first=tensors.granules,
         spilled_granules=lowered.spilled_granules,
@@ -269,17 +258,11 @@ def _idle_ctas(lowered: LoweredLaunch, slots: int, device: Device) -> walk.Ctas:
 
 
 def _sharing(
-    launch: Launch,
-    lowered: LoweredLaunch,
-    residency: Residency,
-    device: Device,
-    clocks: Clocks,
-    begin: float,
-    due: np.ndarray,
+    costed: CostedLaunch, lowered: LoweredLaunch, device: Device, begin: float, due: np.ndarray
 ) -> sm_sharing.Sharing:
     """SMs on which nothing is computed."""
-    places, resident = residency.ctas_per_sm, residency.ctas_per_busy_sm
-    groups = max(1, SUB_CORES // launch.warps_per_cta)
+    places, resident = costed.residency.ctas_per_sm, costed.residency.ctas_per_busy_sm
+    groups = max(1, SUB_CORES // costed.launch.warps_per_cta)
     lengths = lowered.costs.max(axis=1)
     slowdown = np.ones((len(lowered.costs), places))
     for row, by_age in zip(slowdown, lowered.slowdown_by_age, strict=True):
@@ -290,11 +273,11 @@ def _sharing(
         lengths=lengths,
         uses=lowered.costs[:, :-1] / np.where(lengths > 0.0, lengths, 1.0)[:, None],
         groups=groups,
-        group_room=warps_per_sub_core(launch.resources.registers_per_thread, device),
+        group_room=warps_per_sub_core(costed.launch.resources.registers_per_thread, device),
         group_share=cdiv(resident, groups) / resident,
         shared=PIPES.index("smem"),
         slowdown=slowdown,
-        clock_ratio=clock_ratio_per_sm(clocks, device),
+        clock_ratio=clock_ratio_per_sm(costed.clocks, device),
         entered=np.zeros(device.sms, dtype=np.int64),
         group=np.zeros((device.sms, places), dtype=np.int64),
         pending=np.full((device.sms, places), sm_sharing.NOTHING, dtype=np.int64),

@@ -11,9 +11,10 @@ CTAs that run at the same time may be whole windows apart, and must not hit each
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from math import gcd
 
 import numpy as np
@@ -37,7 +38,7 @@ from ..device.device import Device
 from ..integers import cdiv
 from ..launch.lists import Lists
 from ..launch.program import ASYNCHRONOUS, THROUGH_L1, Affine, Launch, Loop, Step, Tensor, Tile
-from ..launch.walk import pipelined_stages, steps
+from ..launch.walk import pipelined_stages, steps, tally
 from ..limits import SECTOR_BYTES
 from ..sm.step_cost import StepCost
 from .neighbours import Row, bytes_beside, read_alone, row_of
@@ -50,6 +51,8 @@ SAMPLE_ABOVE_GRANULES, LEAST_SAMPLED = 1 << 17, 4
 SMALL_TILE = 64
 """A tile so many times smaller than the largest of its tensor may hold no sampled granule, or one that stands for many:
 its bytes are right only in the mean of many tiles."""
+RARE_SHARE = 1 / 16
+"""Of a tensor's traffic, that its smallest tiles may be for the same to hold for them: ends of rows, say."""
 FOLD_ABOVE_GRANULES = 1 << 21
 """Granules of a tensor above which several share a number, so that tables fit a CPU's memory."""
 MOST_WINDOWS_AT_THE_LIMIT = 4
@@ -67,12 +70,14 @@ class LoweredTensors:
         index: tensor name -> row.
         granules: numbers of them in all.
         size_bytes: of all tensors [B].
+        interleaved: whether lines of a granule lie in all partitions.
     """
 
     table: np.ndarray
     index: dict[str, int]
     granules: int
     size_bytes: int
+    interleaved: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,25 +118,25 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
         ValueError: two launches mean different tensors by one name.
     """
     tensors: dict[str, Tensor] = {}
-    tiles: dict[str, list[Tile]] = {}
+    uses: dict[str, list[tuple[Tile, str, Launch]]] = {}
     for launch in launches:
         for tensor in launch.program.tensors:
             if tensors.setdefault(tensor.name, tensor) != tensor:
                 raise ValueError(f"tensor {tensor.name} differs between launches")
         for step, _ in steps(launch.program.body):
             for tile in (*step.loads, *step.stores):
-                tiles.setdefault(tile.tensor, []).append(tile)
+                uses.setdefault(tile.tensor, []).append((tile, step.name, launch))
     rows: list[tuple[int, ...]] = []
     base = address = 0
     for name, tensor in tensors.items():
-        packed = tensor.pitch_bytes == tensor.row_bytes
+        packed, tiles = tensor.pitch_bytes == tensor.row_bytes, [tile for tile, _, _ in uses.get(name, [])]
         if resolution == "line":
             # Only tiles of whole rows run over the ends of packed rows; others start anew in each.
-            merged = packed and all(tile.cols >= tensor.cols for tile in tiles.get(name, []))
+            merged = packed and all(tile.cols >= tensor.cols for tile in tiles)
             high, wide = _line_shape(tensor, merged, device.line_bytes)
         else:
-            high, wide = _chunk_shape(tensor, tiles.get(name, []))
-        stride = 1 if resolution == "line" else _sampling_stride(tensor, tiles.get(name, []), high, wide)
+            high, wide = _chunk_shape(tensor, tiles)
+        stride = 1 if resolution == "line" else _sampling_stride(tensor, uses.get(name, []), high, wide)
         row_granules = cdiv(cdiv(tensor.row_bytes, wide), stride)
         slab_granules = cdiv(tensor.rows, high) * row_granules
         total = slab_granules * tensor.slabs
@@ -151,6 +156,7 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
         index={name: i for i, name in enumerate(tensors)},
         granules=base,
         size_bytes=address,
+        interleaved=resolution == "chunk",
     )
 
 
@@ -180,20 +186,25 @@ def _chunk_shape(tensor: Tensor, tiles: list[Tile]) -> tuple[int, int]:
     return high or tensor.rows, max(wide, min(SECTOR_BYTES, tensor.row_bytes)) if wide else tensor.row_bytes
 
 
-def _sampling_stride(tensor: Tensor, tiles: list[Tile], high: int, wide: int) -> int:
-    """How many granules one stands for: a power of two."""
+def _sampling_stride(tensor: Tensor, uses: list[tuple[Tile, str, Launch]], high: int, wide: int) -> int:
+    """How many granules one stands for: a power of two. Args: uses: tiles, with the names of their steps."""
     count = cdiv(tensor.rows, high) * cdiv(tensor.row_bytes, wide) * tensor.slabs
     if count <= SAMPLE_ABOVE_GRANULES:
         return 1
-    covered = [
-        min(tile.rows, tensor.rows) * min(tile.cols, tensor.cols) * tensor.element_bytes // (high * wide)
-        for tile in tiles
-    ]
-    least = min(count for count in covered if SMALL_TILE * count >= max(covered))
+    launches = {id(launch): launch for _, _, launch in uses}
+    executions = {key: tally(launch.program).executions for key, launch in launches.items()}
+    covered = sorted(
+        (min(tile.rows, tensor.rows) * min(tile.cols, tensor.cols) * tensor.element_bytes // (high * wide), times)
+        for tile, times in ((tile, executions[id(launch)][step]) for tile, step, launch in uses)
+    )
+    rare = RARE_SHARE * sum(granules * times for granules, times in covered)
+    upto = accumulate(granules * times for granules, times in covered)
+    large = [granules for (granules, _), moved in zip(covered, upto, strict=True) if moved > rare]
+    least = min(granules for granules in large if SMALL_TILE * granules >= large[-1])
     return 1 << max(0, (least // LEAST_SAMPLED).bit_length() - 1)
 
 
-def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, int]) -> LoweredLaunch:
+def lower_launch(launch: Launch, costs: Mapping[str, StepCost], index: dict[str, int]) -> LoweredLaunch:
     """Translate a launch's loop nest to instructions.
 
     Args:

@@ -15,7 +15,7 @@ from ..schedules.registry import baseline_of
 from .candidate import Candidate
 from .fastest import RETRIED, RETRIED_BYTES, survey_problem
 from .space import configs_of
-from .trial import Settings, Trial, ranking, with_launches
+from .trial import Trial, TrialSettings, ranking, with_launches
 
 FINALISTS = RETRIED // 4
 """So many are tried on more than the short problem: as of `compare` at longer lengths, the default among them."""
@@ -24,7 +24,9 @@ BESIDE_BYTES = 4 * RETRIED_BYTES
 """Beyond `RETRIED_BYTES` and up to here the default still runs beside the likely fastest: each takes 1 to 2 s."""
 
 
-def baselines(problem: Problem, like: Schedule, device: Device, settings: Settings, workers: int | None) -> list[Trial]:
+def baselines(
+    problem: Problem, like: Schedule, device: Device, settings: TrialSettings, workers: int | None
+) -> list[Trial]:
     """Configurations of the baseline, of which the fastest stands for it; empty where the problem has none.
 
     All are tried on a short problem, and the best of them, with the default, are returned; where they would hold much

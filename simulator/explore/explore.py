@@ -9,7 +9,7 @@ from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from ..arguments import check_settings, function_or_none, instance, optional_whole, whole
+from ..arguments import Settings, check_settings, function_or_none, instance, optional_whole, whole
 from ..device.device import Device, found_device
 from ..display.columns import html_table
 from ..display.files import kept, page_made, written_by
@@ -18,21 +18,28 @@ from ..display.render import table
 from ..display.words import plural
 from ..jobs.pool import Progress, cores, run_all
 from ..jobs.working_clock import process_s, thread_s
-from ..prediction.notes import cost_notes, tile_notes
 from ..prediction.prediction import Prediction
 from ..problems.problem import EXAMPLE, Problem
-from ..refusal import Refusal
 from ..resolve import ResourcesOf
 from ..schedules.registry import DEFAULT_SCHEDULE
 from ..store.pipelines import answers
 from .baseline import baselines
-from .candidate import Candidate, bound_notes, broken_notes, mark_like_best, mark_pareto
-from .crowded import crowded_notes
+from .candidate import Candidate, mark_like_best, mark_pareto
 from .fastest import survey_problem
 from .ranking import ranking_columns, ranking_rows, short_text
-from .rules import rule_notes
+from .remarks import remarks
 from .space import Options, configs_of, none_able, schedules_named, those_able, unlike
-from .trial import Settings, Trial, answer_known, candidate_of, rank_of, ranking, tried, with_launches, with_resources
+from .trial import (
+    Trial,
+    TrialSettings,
+    answer_known,
+    candidate_of,
+    rank_of,
+    ranking,
+    tried,
+    with_launches,
+    with_resources,
+)
 from .triton_configs import triton_configs_text
 
 if TYPE_CHECKING:
@@ -205,35 +212,26 @@ def explore(
     function_or_none("progress", progress, "(done, all)")
     workers = optional_whole("workers", workers)
     registers, smem_bytes = optional_whole("registers", registers), optional_whole("smem_bytes", smem_bytes, 0)
-    check_settings(l2=l2, overhead=overhead, resolution=resolution, cost=cost)
+    check_settings(cost=cost)
+    simulation = Settings(l2=l2, overhead=overhead, resolution=resolution)
     gpu, name = found_device(device)
-    source = cost if registers is None and smem_bytes is None else "tiles"
-    jobs, left_out = plan(problem, schedule, fixed, source, compiles=resources_of is not None)
+    settings = TrialSettings(
+        simulation=simulation, registers=registers, smem_bytes=smem_bytes, cost=cost, limit_s=each_limit_s
+    )
+    jobs, left_out = plan(problem, schedule, fixed, settings.source, compiles=resources_of is not None)
     trials = [with_launches(Trial(candidate=job), problem, gpu) for job in jobs]
     together_s = time_limit_s * (workers or cores())
     # The baseline is in its own configuration whatever else is given.
-    plain = Settings(l2=l2, overhead=overhead, cost=cost, limit_s=each_limit_s, until_s=process_s() + together_s)
+    plain = TrialSettings(simulation=replace(simulation, resolution="chunk"), cost=cost, limit_s=each_limit_s)
     like = schedules_named(schedule, type(problem))[0]
-    against = baselines(problem, like, gpu, plain, workers) if with_baseline else []
+    against = baselines(problem, like, gpu, plain.within(together_s), workers) if with_baseline else []
     if resources_of:
         both = with_resources([*against, *trials], resources_of)
         against, trials = both[: len(against)], both[len(against) :]
-    until_s = process_s() + together_s
-    settings = Settings(
-        l2=l2,
-        overhead=overhead,
-        resolution=resolution,
-        registers=registers,
-        smem_bytes=smem_bytes,
-        cost=cost,
-        limit_s=each_limit_s,
-        until_s=until_s,
-    )
-    left_s = until_s - process_s()
-    if time_limit_s < inf and takes_longer(left_s, problem, gpu, trials, settings):
-        survey = replace(settings, until_s=until_s - (1.0 - SURVEY_FRACTION) * left_s)
-        trials = _promising_first(problem, gpu, trials, survey, workers)
-    plain = replace(plain, until_s=until_s)
+    settings = settings.within(together_s)
+    if time_limit_s < inf:
+        trials = _in_time(problem, gpu, trials, settings, workers)
+    plain = replace(plain, until_s=settings.until_s)
     # The baseline takes longest, and comes first; it is none of the configurations that are counted.
     work = [*((plain, trial) for trial in against), *((settings, trial) for trial in trials)]
     tick = progress and (lambda count, _: progress(max(count - len(against), 0), len(trials)))
@@ -241,15 +239,13 @@ def explore(
     done = ran[len(against) :]
     fastest = sorted((trial.candidate for trial in ran[: len(against)]), key=rank_of)
     candidates = mark_like_best(mark_pareto(sorted((trial.candidate for trial in done), key=rank_of)))
-    fitting = [item for item in candidates if item.fits]
-    estimated, noted_rows = _cost_notes(candidates)
 
     def tried_too(others: Sequence[Candidate]) -> list[Candidate]:
         more = [with_launches(Trial(candidate=other), problem, gpu) for other in others]
         more = with_resources(more, resources_of) if resources_of and more else more
         return [tried(problem, gpu, settings, trial).candidate for trial in more]
 
-    place, crowded = crowded_notes(fitting, gpu, tried_too)
+    notes, noted_rows = remarks(problem, gpu, done, candidates, tried_too)
     return Exploration(
         problem=problem,
         device=gpu,
@@ -257,19 +253,14 @@ def explore(
         candidates=tuple(candidates),
         baseline=fastest[0].prediction if fastest else None,
         left_out=left_out,
-        notes=(
-            *broken_notes(candidates),
-            *bound_notes(candidates),
-            *estimated,
-            *(note for best in fitting[:1] for note in _tile_notes(done, best, gpu, problem)),
-            *(note for best in fitting[:1] for note in rule_notes(best, problem, gpu, tried_too)),
-            *crowded,
-        ),
-        noted_rows=noted_rows | dict.fromkeys(crowded, place),
+        notes=notes,
+        noted_rows=noted_rows,
     )
 
 
-def takes_longer(limit_s: float, problem: Problem, device: Device, trials: Sequence[Trial], settings: Settings) -> bool:
+def takes_longer(
+    limit_s: float, problem: Problem, device: Device, trials: Sequence[Trial], settings: TrialSettings
+) -> bool:
     """Whether trials take more of the cores than they may, by one from the middle of those that are not known."""
     waiting = [trial for trial in trials if not answer_known(problem, device, settings, trial)]
     if not waiting:
@@ -279,12 +270,16 @@ def takes_longer(limit_s: float, problem: Problem, device: Device, trials: Seque
     return (thread_s() - begin_s) * len(waiting) > limit_s
 
 
-def _promising_first(
-    problem: Problem, device: Device, trials: Sequence[Trial], settings: Settings, workers: int | None
+def _in_time(
+    problem: Problem, device: Device, trials: list[Trial], settings: TrialSettings, workers: int | None
 ) -> list[Trial]:
-    """Trials in the order in which they rank at a short length."""
+    """Trials; those that rank best at a short length come first where all take longer than they may."""
+    left_s = settings.until_s - process_s()
+    if not takes_longer(left_s, problem, device, trials, settings):
+        return trials
+    survey = replace(settings, until_s=settings.until_s - (1.0 - SURVEY_FRACTION) * left_s)
     plain = [Trial(candidate=replace(trial.candidate, resources=None)) for trial in trials]
-    ranked = ranking(survey_problem(problem), device, plain, settings, workers)
+    ranked = ranking(survey_problem(problem), device, plain, survey, workers)
     places = {(item.schedule, item.config): place for place, item in enumerate(ranked)}
     return sorted(trials, key=lambda trial: places[trial.candidate.schedule, trial.candidate.config])
 
@@ -318,25 +313,3 @@ def plan(
         for config in configs_of(item, chosen, fixed, cost)
     ]
     return jobs, left_out
-
-
-def _cost_notes(candidates: Sequence[Candidate]) -> tuple[tuple[str, ...], dict[str, int]]:
-    """How many configurations have machine code that could not be used, and why in the first; and its row."""
-    noted = [
-        (row, note)
-        for row, item in enumerate(candidates, 1)
-        if item.prediction
-        for note in cost_notes(launch.cost for launch in item.prediction.launches)[:1]
-    ]
-    if not noted:
-        return (), {}
-    note = f"{len(noted)} of {len(candidates)} configurations: {noted[0][1]}"
-    return (note,), {note: noted[0][0]}
-
-
-def _tile_notes(trials: Sequence[Trial], best: Candidate, device: Device, problem: Problem) -> tuple[str, ...]:
-    """Remarks on the tiles of one of the configurations that were tried."""
-    for trial in trials:
-        if (trial.candidate.schedule, trial.candidate.config) == (best.schedule, best.config):
-            return () if isinstance(trial.launches, Refusal) else tile_notes(trial.launches or (), device, problem)
-    return ()

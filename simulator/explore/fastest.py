@@ -21,7 +21,7 @@ from ..schedules.config import Config
 from ..schedules.registry import find_schedule
 from .candidate import Candidate, band_of, is_estimated
 from .space import configs_of, none_able, schedules_named, those_able
-from .trial import Settings, Trial, memory_reason, predicted, ranking, resolved_as, with_code
+from .trial import Trial, TrialSettings, memory_reason, predicted, ranking, resolved_as, with_code
 
 SURVEY_SCORES = 1 << 23
 """Most scores of the problem that all configurations are tried on.
@@ -172,7 +172,7 @@ def shortlist(
 def along(
     problems: Sequence[Problem],
     device: Device,
-    settings: Settings,
+    settings: TrialSettings,
     resources_of: ResourcesOf | None,
     choice: Sequence[Candidate],
 ) -> list[Point]:
@@ -200,7 +200,7 @@ def along(
     return points
 
 
-def _tried_alone(problem: Problem, device: Device, settings: Settings, trial: Trial) -> Point:
+def _tried_alone(problem: Problem, device: Device, settings: TrialSettings, trial: Trial) -> Point:
     """A schedule at one length in one configuration, which is not simulated where device memory runs out."""
     candidate, launches = trial.candidate, trial.launches
     if launches is None or isinstance(launches, Refusal):

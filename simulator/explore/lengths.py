@@ -11,7 +11,7 @@ from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import check_settings, function_or_none, instance, optional_whole, several, whole
+from ..arguments import Settings, check_settings, function_or_none, instance, optional_whole, several, whole
 from ..device.device import Device, found_device
 from ..display.files import kept, written_by
 from ..display.frames import frame
@@ -27,7 +27,7 @@ from ..store.pipelines import answers
 from .candidate import ERROR_FRACTIONS, bound_notes, broken_notes
 from .fastest import Point, along, plan, shortlist, survey_problem
 from .space import unlike
-from .trial import Settings, Trial, ranking, with_code
+from .trial import Trial, TrialSettings, ranking, with_code
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -195,14 +195,15 @@ def compare(
         raise ValueError("seqlens: must hold at least one length")
     function_or_none("progress", progress, "(done, all)")
     workers = optional_whole("workers", workers)
-    check_settings(l2=l2, overhead=overhead, cost=cost)
+    check_settings(cost=cost)
+    simulation = Settings(l2=l2, overhead=overhead)
     gpu, name = found_device(device)
     problems = [problem.but(seqlen_q=length, seqlen_k=length) for length in sorted(lengths)]
     function_or_none("resources_of", resources_of, "the launches of configurations, such as tilesight.compiler()")
     space, left_out = plan(problems[0], schedule, fixed, cost, compiles=resources_of is not None)
     able = [find_schedule(name) for name in space]
     difference = unlike(able) if able else ""
-    settings = Settings(l2=l2, overhead=overhead, cost=cost, limit_s=time_limit_s)
+    settings = TrialSettings(simulation=simulation, cost=cost, limit_s=time_limit_s)
     jobs = [Trial(candidate=job) for some in space.values() if len(some) > 1 for job in some]
     survey = survey_problem(problems[-1])
     jobs = with_code(jobs, survey, gpu, resources_of)

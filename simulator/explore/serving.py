@@ -11,12 +11,13 @@ from typing import Any
 from ..arguments import whole
 from ..device.device import Device
 from ..models.model import Layers, Model
+from ..prediction.what_helps import Advice
 from ..problems.attention import AttentionProblem
 from ..schedules.contract import Schedule
 from ..schedules.registry import DEFAULT_SCHEDULE, all_schedules
 from .candidate import Candidate
 from .explore import Exploration
-from .unlucky import Unlucky, unlucky_shapes
+from .unlucky import unlucky_shapes
 
 LONG = 4096
 """Queries that a schedule made for few of them does not take."""
@@ -126,7 +127,7 @@ class LayersAnswer:
     decode: Exploration | None
     decode_bytes: int
     decode_bound_s: float
-    unlucky: tuple[Unlucky, ...]
+    unlucky: tuple[Advice, ...]
 
     @property
     def best(self) -> Candidate | None:
@@ -172,7 +173,7 @@ class LayersAnswer:
                 "time_at_least_s": self.decode_bound_s,
                 "all_layers_s": self.count * self.decode_s,
             },
-            "unlucky": [item.to_dict() for item in self.unlucky],
+            "unlucky": [{"kind": item.cause, "cost": item.text, "cure": item.cure} for item in self.unlucky],
         }
 
 

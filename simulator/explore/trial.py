@@ -1,12 +1,12 @@
 """Tries configurations: what each is predicted to take, or why it cannot run; launches of each are built once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import Any
 
 from .. import units
+from ..arguments import Settings
 from ..device.device import Device
 from ..jobs.pool import Progress, run_all
 from ..jobs.stopping import OutOfTime, Stage, limited, out_of_time
@@ -21,17 +21,15 @@ from .candidate import Candidate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class TrialSettings:
     """How all configurations are simulated.
 
     Args:
-        limit_s: that each may take of a core; until_s: when all have to be done, by `process_s`; the rest as in
-            `simulate`.
+        limit_s: that each may take of a core; until_s: when all have to be done, by `process_s`; registers,
+            smem_bytes, cost: as in `simulate`.
     """
 
-    l2: str = "cold"
-    overhead: str = "stream"
-    resolution: str = "chunk"
+    simulation: Settings = field(default_factory=Settings)
     registers: int | None = None
     smem_bytes: int | None = None
     cost: str = "compiled"
@@ -39,9 +37,13 @@ class Settings:
     until_s: float = inf
 
     @property
-    def words(self) -> dict[str, Any]:
-        """What `predict` takes of them."""
-        return {"l2": self.l2, "overhead": self.overhead, "resolution": self.resolution}
+    def source(self) -> str:
+        """Where cycles can come from."""
+        return self.cost if self.registers is None and self.smem_bytes is None else "tiles"
+
+    def within(self, together_s: float) -> "TrialSettings":
+        """The same for what has to be done by then. Args: together_s: of all cores [s]."""
+        return replace(self, until_s=process_s() + together_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,7 @@ class Trial:
 def resolved_as(
     problem: Problem,
     device: Device,
-    settings: Settings,
+    settings: TrialSettings,
     candidate: Candidate,
     launches: Launches | Refusal | None = None,
 ) -> Resolved | Refusal:
@@ -73,7 +75,7 @@ def resolved_as(
     )
 
 
-def predicted(resolved: Resolved, device: Device, settings: Settings) -> Prediction | Refusal:
+def predicted(resolved: Resolved, device: Device, settings: TrialSettings) -> Prediction | Refusal:
     """The prediction of what runs; or that it has taken longer than it may, or that no device can keep it."""
     stages: list[Stage] = []
     begin_s = thread_s()
@@ -84,12 +86,7 @@ def predicted(resolved: Resolved, device: Device, settings: Settings) -> Predict
 
     try:
         with limited(0.0, beyond_s):
-            return predict(
-                resolved,
-                device,
-                **settings.words,
-                on_progress=stages.append,
-            )
+            return predict(resolved, device, settings.simulation, stages.append)
     except OutOfTime:
         if process_s() > settings.until_s:
             return Refusal("takes too long", "no time was left: a longer --time-limit gives it some")
@@ -98,15 +95,15 @@ def predicted(resolved: Resolved, device: Device, settings: Settings) -> Predict
         return Refusal("impossible", str(error))
 
 
-def answer_known(problem: Problem, device: Device, settings: Settings, trial: Trial) -> bool:
+def answer_known(problem: Problem, device: Device, settings: TrialSettings, trial: Trial) -> bool:
     """Whether `tried` has nothing to simulate: the store holds its answer, or it cannot run."""
     if trial.candidate.reason:
         return True
     resolved = resolved_as(problem, device, settings, trial.candidate, trial.launches)
-    return isinstance(resolved, Refusal) or is_known(resolved, device, **settings.words)
+    return isinstance(resolved, Refusal) or is_known(resolved, device, settings.simulation)
 
 
-def tried(problem: Problem, device: Device, settings: Settings, trial: Trial) -> Trial:
+def tried(problem: Problem, device: Device, settings: TrialSettings, trial: Trial) -> Trial:
     """The trial with what became of its candidate."""
     candidate = trial.candidate
     if candidate.reason:
@@ -125,7 +122,7 @@ def ranking(
     problem: Problem,
     device: Device,
     trials: Sequence[Trial],
-    settings: Settings,
+    settings: TrialSettings,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> list[Candidate]:

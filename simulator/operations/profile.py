@@ -5,7 +5,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .. import units
@@ -14,6 +14,7 @@ from ..display.files import written_by
 from ..display.frames import frame
 from ..display.render import percent
 from ..prediction.timing import EVENTS_S, ZEROED_BYTES
+from ..prediction.what_helps import Advice
 from .cost_model import KernelCostModel
 from .gaps import QUEUES, Queue, StreamTimeline, host_s, queued
 from .groups import Group, Key, bound_by, grouped, time_of
@@ -21,7 +22,7 @@ from .operation import Operation, RecordedStep
 from .price import price
 from .priced import KernelEstimate
 from .unlucky.checklist import hints_of
-from .unlucky.hint import Hint, listed
+from .unlucky.hint import listed
 from .workspaces import peak_bytes
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Profile:
     parameter_bytes: int
     hbm_bytes: int
     notes: tuple[str, ...] = ()
-    hints: tuple[Hint, ...] = ()
+    hints: tuple[Advice, ...] = ()
     timing: str = "single"
     ended: str = ""
 
@@ -195,7 +196,7 @@ class Profile:
             "fits": self.fits,
             "sources": [group.to_dict() for group in self.by("source")],
             "rows": [row.to_dict() for row in self.rows],
-            "hints": [asdict(hint) for hint in self.hints],
+            "hints": [_hint_dict(hint) for hint in self.hints],
             "notes": list(self.notes),
         }
 
@@ -226,6 +227,10 @@ class Profile:
         """One line."""
         kernels = f"{len(self.rows)} kernels" + (f", {len(self.refused)} refused" if self.refused else "")
         return f"<Profile: {self.subject} on {self.device}, {self.mode}: {units.duration(self.time_s)} in {kernels}>"
+
+
+def _hint_dict(hint: Advice) -> dict[str, Any]:
+    return {"name": hint.cause} | {name: getattr(hint, name) for name in ("text", "cure", "time_s", "share")}
 
 
 def _queue_dict(queue: StreamTimeline) -> dict[str, Any]:

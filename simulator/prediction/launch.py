@@ -1,6 +1,6 @@
 """One launch's prediction. In: its exact counts and the engine's cycles and bytes. Out: traffic, time, bottleneck."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
@@ -8,10 +8,9 @@ import numpy as np
 
 from ..device.device import Device
 from ..engine.clock import sustained_clock_hz
+from ..engine.costed import CostedLaunch
 from ..engine.engine import LaunchRun
-from ..launch.program import Launch
-from ..launch.walk import Tally, matmuls_of
-from ..residency.residency import Residency
+from ..launch.walk import matmuls_of
 from ..sm.step_cost import PIPES, StepCost
 from ..traffic import Traffic
 from .activity import activity_of, utilisation_of
@@ -21,29 +20,18 @@ from .prediction import LaunchPrediction
 
 
 def predict_launch(
-    flop_per_matmul: int,
-    launch: Launch,
-    costed: tuple[dict[str, StepCost], str],
-    exact: Tally,
-    clock_hz: float,
-    run: LaunchRun,
-    residency: Residency,
-    device: Device,
-    overhead: str,
+    costed: CostedLaunch, run: LaunchRun, device: Device, overhead: str, flop_per_matmul: int
 ) -> LaunchPrediction:
     """Put a launch's exact counts and the engine's cycles and bytes together.
 
     Args:
+        run: what the engine saw.
+        overhead: `stream` or `graph`.
         flop_per_matmul: useful operations of one matmul of the problem; 0: nobody knows, and all of its matrix
             instructions count [FLOP].
-        costed: cost of its steps, and where it comes from.
-        exact: what the launch executes and asks for.
-        clock_hz: that counts its cycles [Hz].
-        run: what the engine saw.
-        residency: of the launch on the device.
-        overhead: `stream` or `graph`.
     """
-    costs, origin = costed
+    launch, costs, exact, residency = costed.launch, costed.costs, costed.tally, costed.residency
+    clock_hz = costed.clocks.counted_hz
     cycles = run.cycles + device.launch_ramp_cycles
     kernel_s = cycles / clock_hz
     time_s = max(kernel_s, run.cycles / clock_hz + device.launch_graph_s)
@@ -102,7 +90,7 @@ def predict_launch(
         spilled_bytes_per_thread=launch.resources.spilled_bytes_per_thread,
         smem_bytes_per_cta=launch.resources.smem_bytes_per_cta,
         resources=launch.resources.origin,
-        cost=origin,
+        cost=costed.origin,
         simulated_fraction=run.simulated_fraction,
     )
 
@@ -123,7 +111,7 @@ def with_useful(launches: Sequence[LaunchPrediction], useful_flop: int) -> tuple
     )
 
 
-def _global_smem_fraction(costs: dict[str, StepCost], executions: dict[str, int]) -> float:
+def _global_smem_fraction(costs: Mapping[str, StepCost], executions: Mapping[str, int]) -> float:
     """Of the cycles of the pipe of L1 and shared memory, the share that accesses to global memory take."""
     smem = PIPES.index("smem")
     cycles = {name: costs[name].pipe_cycles[smem] * count for name, count in executions.items()}
@@ -131,7 +119,7 @@ def _global_smem_fraction(costs: dict[str, StepCost], executions: dict[str, int]
     return taken / sum(cycles.values()) if taken else 0.0
 
 
-def _pipe_cycles(costs: dict[str, StepCost], executions: dict[str, int]) -> np.ndarray:
+def _pipe_cycles(costs: Mapping[str, StepCost], executions: Mapping[str, int]) -> np.ndarray:
     """Cycles of use of each pipe, summed over SMs; float64 of shape (pipes,)."""
     cycles = [np.array(costs[name].pipe_cycles) * count for name, count in executions.items()]
     total: np.ndarray = np.array(cycles).sum(axis=0)

@@ -4,7 +4,7 @@ Out: lines that say what its author can change.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import prod
 
 from .. import units
@@ -40,20 +40,25 @@ HELP = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """A cause that makes a launch slow, and what its author can do about it.
+    """A cause that makes a launch, a step or a shape slow, and what its author can do about it.
 
     Args:
         cause: its name, e.g. `spills`, or a resource's; text: half a sentence for people;
-        gain: how many times as fast the launch could be at most; None: nobody knows.
+        cure: what would help, where the text does not say it.
+        gain: how many times as fast the launch could be at most; None: it is not known.
+        time_s: of a step, that it costs, or that the kernels take which it concerns [s]; share: of the step, 0 to 1.
     """
 
     cause: str
     text: str
+    cure: str = ""
     gain: float | None = None
+    time_s: float = 0.0
+    share: float = 0.0
 
     def to_dict(self) -> dict[str, object]:
         """Its object in `predict --json`."""
-        return asdict(self)
+        return {"cause": self.cause, "text": self.text, "gain": self.gain}
 
     @property
     def line(self) -> str:

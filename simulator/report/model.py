@@ -101,7 +101,9 @@ def serving_text(answers: Sequence[ServingAnswer], width: int = 120, color: bool
     text += [_decode_table(rows, width, color)]
     text += ["", "Device memory", _memory_table(answers, width, color)]
     unlucky = [
-        f"  {answer.device_name}, {kind.layers} layers: {item.line}" for answer, kind in rows for item in kind.unlucky
+        f"  {answer.device_name}, {kind.layers} layers: {item.text}; {item.cure}"
+        for answer, kind in rows
+        for item in kind.unlucky
     ]
     text += ["", "Unlucky shapes" if unlucky else "Unlucky shapes: none", *wrapped(unlucky, width)]
     if len(answers) > 1:

@@ -111,19 +111,21 @@ def _iteration_cycles(machine: Machine, alone: Mapping[int, RegionCost], number:
 def _begins(machine: Machine, number: int, offsets: np.ndarray, trips: int) -> list[np.ndarray]:
     """When each CTA begins each of so many iterations of a region. Args: offsets: when CTAs start."""
     every = {other: SETTLED if region.leaf else 1 for other, region in enumerate(machine.paths.regions)}
-    run = machine.run(every | {number: trips}, offsets)
+    run = machine.run(every | {number: trips}, offsets, together=number)
     return [run.times(slot, number) for slot in range(len(offsets))]
 
 
 def _together(begins: list[np.ndarray], trips: int) -> tuple[bool, np.ndarray]:
     """Whether all CTAs run a region together for long enough, in so many iterations; cycles per iteration of each."""
     begins = [times[:trips] for times in begins]
-    start, stop = max(times[SETTLED] for times in begins), min(times[-1] for times in begins)
+    longest = max(map(len, begins))
+    settled = [times[SETTLED] if len(times) > SETTLED else np.inf for times in begins]
+    start, stop = max(settled), min(times[-1] for times in begins if len(times) == longest)
     done = [np.interp((start, stop), times, range(len(times))) for times in begins]
     steady = bool(stop > start and max(last - first for first, last in done) >= SETTLED)
     if not steady:
         # The older CTAs fill the SM, and the youngest are starved until those have gone.
-        start = min(times[SETTLED] for times in begins)
+        start = min(settled)
         done = [np.interp((start, stop), times, range(len(times))) for times in begins]
     # A CTA that the older ones starve still counts as one iteration.
     return steady, max(stop - start, 1.0) / np.array([max(last - first, 1.0) for first, last in done])

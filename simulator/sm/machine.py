@@ -145,23 +145,26 @@ class Machine:
         )
         return replace(self, latencies=later)
 
-    def run(self, trips: Mapping[int, int], offsets: np.ndarray, rounds: int = 1) -> Run:
+    def run(self, trips: Mapping[int, int], offsets: np.ndarray, rounds: int = 1, together: int | None = None) -> Run:
         """Run CTAs.
 
         Args:
             trips: region -> iterations of each visit.
             offsets: float64 (slots,), when each slot's first CTA starts [cycles].
             rounds: CTAs that each slot runs at least, one after the other; slots that finish early run more.
+            together: region whose iterations are asked for while all CTAs are in it: the run ends once one is through.
 
         Raises:
             ValueError: warps wait for each other for ever; one line.
         """
         trace, roles, counts = self.paths.traces(trips)
         entries = LEAST_LOGGED + len(offsets) * (rounds + 2) * (sum(counts.values()) + CTA_MARKS)
+        laps = 0 if together is None else trips[together]
         while True:
             check_wanted()
             after = state.new_state(len(self.code), len(roles), offsets, entries)
-            logged = issue.simulate_sm(self.code, trace, roles, self.latencies, rounds, after)
+            after.sm["watched"] = -1 if together is None else together
+            logged = issue.simulate_sm(self.code, trace, roles, self.latencies, rounds, laps, after)
             if logged < 0:
                 raise ValueError(WAITING)
             if logged <= entries:

@@ -12,6 +12,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
+from ..arguments import Settings
 from ..device.device import Device
 from ..device.numbers import Provenance
 from ..launch.program import Figures, Launch, Resources
@@ -63,15 +64,15 @@ def _device_text(device: Device, origins: Origins, sm_origins: Origins) -> str:
     return json.dumps(asdict(device), sort_keys=True, default=str)
 
 
-def pipeline_key(resolved: Resolved, device: Device, **settings: str | bool) -> str:
-    """The name of a prediction of what runs. Args: settings: of `simulate`, all of them.
+def pipeline_key(resolved: Resolved, device: Device, settings: Settings) -> str:
+    """The name of a prediction of what runs.
 
     Of the library it names the kernels that stand for these launches, not the others that it holds.
     """
     asked = [
         model(),
         device_text(device),
-        settings,
+        asdict(settings),
         [resolved.problem.KIND, resolved.problem.to_dict()],
         [resolved.schedule.name, resolved.config.named()],
         [resolved.cost, resolved.shrunk, resolved.uncompiled],

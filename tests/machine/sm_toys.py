@@ -132,7 +132,7 @@ def walk(
     entries = len(offsets) * (rounds + 2) * (len(stretches) + 4)
     state = sm.new_state(len(code.rows), len(paths), np.array(offsets), entries)
     trace, warps = np.array(stretches, dtype=np.int64), np.array(roles, dtype=np.int64)
-    logged = simulate_sm(op.code_table(code.rows), trace, warps, latencies, rounds, state)
+    logged = simulate_sm(op.code_table(code.rows), trace, warps, latencies, rounds, 0, state)
     assert logged > 0, "warps wait for each other for ever"
     assert logged <= entries
     return Seen(

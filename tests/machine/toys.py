@@ -4,19 +4,21 @@ Rates are round numbers of bytes per cycle, latencies round numbers of cycles, s
 A tile is 8 rows of 128 B: 1 KiB.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from support.strategies import TOY
+from tilesight.simulator.arguments import Settings
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.engine.clock import Clocks
 from tilesight.simulator.engine.continued import Marks
+from tilesight.simulator.engine.costed import CostedLaunch
 from tilesight.simulator.engine.engine import LaunchRun, run_launches
 from tilesight.simulator.launch.before import Before
 from tilesight.simulator.launch.program import Launch, Loop, Path, Resources, Step, Tensor, Tile, TileProgram, affine
-from tilesight.simulator.launch.walk import steps
+from tilesight.simulator.launch.walk import steps, tally
 from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sm.step_cost import StepCost
 
@@ -158,19 +160,19 @@ def run_all(
         costs: of named steps; others cost nothing; before: kernels that ran before; clock_hz: 0 means the boost clock;
         marks: of the same launch.
     """
-    names = [{step.name for step, _ in steps(kernel.program.body)} for kernel in launches]
-    return run_launches(
-        launches,
-        [{name: (costs or {}).get(name, cost()) for name in of_kernel} for of_kernel in names],
-        [Clocks(clock_hz or gpu.boost_clock_hz, clock_hz or gpu.boost_clock_hz)] * len(launches),
-        [residency_of(kernel, gpu) for kernel in launches],
-        gpu,
-        l2=l2,
-        before=before,
-        resolution=resolution,
-        steady_state=steady_state,
-        record=record,
-        marks=marks,
+    settings = Settings(l2=l2, resolution=resolution, steady_state=steady_state)
+    costed = [costed_as(kernel, gpu, costs or {}, clock_hz) for kernel in launches]
+    return run_launches(costed, gpu, settings, before=before, record=record, marks=marks)
+
+
+def costed_as(kernel: Launch, gpu: Device, costs: Mapping[str, StepCost], clock_hz: float = 0.0) -> CostedLaunch:
+    """A launch whose steps take so long; steps that are not named cost nothing. Args: clock_hz: as above."""
+    return CostedLaunch(
+        launch=kernel,
+        residency=residency_of(kernel, gpu),
+        costs={step.name: costs.get(step.name, cost()) for step, _ in steps(kernel.program.body)},
+        tally=tally(kernel.program),
+        clocks=Clocks(clock_hz or gpu.boost_clock_hz, clock_hz or gpu.boost_clock_hz),
     )
 
 

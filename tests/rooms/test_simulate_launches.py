@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tilesight.simulator.arguments import Settings
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.launch.program import Launch, Resources, Step, Tensor, Tile, TileProgram, Work
@@ -73,4 +74,4 @@ def test_a_launch_finds_what_the_one_before_left() -> None:
 def test_a_setting_that_is_not_allowed_is_named(name: str, value: str) -> None:
     """With its value, before anything runs."""
     with pytest.raises(ValueError, match=f"{name} = '{value}': must be one of"):
-        simulate_launches([], H200, **{name: value})
+        simulate_launches([], H200, cost=value) if name == "cost" else Settings(**{name: value})

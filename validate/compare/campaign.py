@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from ...simulator.arguments import Settings
 from ...simulator.device.device import Device
 from ...simulator.jobs.pool import Progress, run_all
 from ...simulator.launch.program import Launch, Resources
@@ -264,4 +265,8 @@ def predict_point(
         built: its launches, where the caller has them.
     """
     resolved = resolve(point.problem, point.schedule, point.config, device, resources=resources, built=built)
-    return resolved if isinstance(resolved, Refusal) else predict(resolved, device, l2=point.l2, overhead=overhead)
+    return (
+        resolved
+        if isinstance(resolved, Refusal)
+        else predict(resolved, device, Settings(l2=point.l2, overhead=overhead))
+    )

@@ -25,6 +25,7 @@ from typing import Any
 
 import spaces
 from tilesight.kernels.compile.compile import compile_pipelines
+from tilesight.simulator.arguments import Settings
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.jobs.pool import cores
 from tilesight.simulator.launch.program import Launch, Resources
@@ -69,7 +70,7 @@ def predicted(point: Point, device_name: str, limit_s: int) -> Predicted:
         resolved = resolve(point.problem, point.schedule, point.config, device, resources=resources)
         if isinstance(resolved, Refusal):
             return resolved.reason
-        answer = predict(resolved, device, l2=point.l2, overhead=OVERHEAD)
+        answer = predict(resolved, device, Settings(l2=point.l2, overhead=OVERHEAD))
         return tuple(replace(taken, code=None, figures=None) for taken in resources), answer
     except Exception as error:
         return f"{type(error).__name__}: {error}".splitlines()[0]

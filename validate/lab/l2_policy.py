@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tilesight.simulator.arguments import Settings
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.engine.clock import Clocks
+from tilesight.simulator.engine.costed import CostedLaunch
 from tilesight.simulator.engine.engine import LaunchRun, run_launches
 from tilesight.simulator.integers import cdiv
 from tilesight.simulator.launch.program import Launch, Loop, Resources, Step, Tensor, Tile, TileProgram, affine
+from tilesight.simulator.launch.walk import tally
 from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sm.step_cost import PIPES, StepCost
 
@@ -80,9 +83,17 @@ def launch_of(record: dict[str, Any], sms: int) -> Launch:
 def replay(sequence: dict[str, Any], device: Device) -> list[LaunchRun]:
     """Launches of one sequence, from an empty L2."""
     launches = tuple(launch_of(record, device.sms) for record in sequence["launches"])
-    clocks = [Clocks(device.boost_clock_hz, device.boost_clock_hz)] * len(launches)
-    residencies = [residency_of(launch, device) for launch in launches]
-    return run_launches(launches, [{"move": FREE}] * len(launches), clocks, residencies, device, steady_state=False)
+    costed = [
+        CostedLaunch(
+            launch=launch,
+            residency=residency_of(launch, device),
+            costs={"move": FREE},
+            tally=tally(launch.program),
+            clocks=Clocks(device.boost_clock_hz, device.boost_clock_hz),
+        )
+        for launch in launches
+    ]
+    return run_launches(costed, device, Settings(steady_state=False))
 
 
 def main(path: str | Path = COUNTED, device_name: str = "h200") -> None:

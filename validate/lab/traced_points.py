@@ -27,6 +27,7 @@ from tilesight.kernels.capture.recording import capture
 from tilesight.kernels.compile.calls import compile_calls
 from tilesight.kernels.launch.launch import allocate, arguments_of
 from tilesight.kernels.launch.registry import find_twin
+from tilesight.simulator.arguments import Settings
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.refusal import Refusal, granted
@@ -81,7 +82,7 @@ def compiled(launches: tuple[Launch, ...], point: Point, device: Device) -> list
 def figures(row: Row, resolved: Resolved, device: Device) -> dict[str, Any]:
     """Pairs of predicted and measured, of the point and of its launches, by the programs of these launches."""
     begun = time.process_time()
-    compared = compare(row, predict(resolved, device, l2=row.point.l2, overhead=OVERHEAD))
+    compared = compare(row, predict(resolved, device, Settings(l2=row.point.l2, overhead=OVERHEAD)))
     launches = compared.prediction.launches if compared.prediction else ()
     return {
         "pairs": {name: [pair.predicted, pair.measured] for name, pair in compared.pairs.items()},

@@ -17,9 +17,10 @@ from ..scatter import scatter
 
 L1_ENTRIES = 1024
 """A power of two beyond the reach of 228 KiB of L1 in tiles of 1 KiB: 16 rows of 64 elements of a byte."""
-SLOTS = 2 * L1_ENTRIES
-"""Slots of the list. A tile that is used again leaves its slot empty and takes the next one at the end; when all are
-taken, the newest `L1_ENTRIES` tiles move to the front."""
+SLOTS, FEWEST_SLOTS = 2 * L1_ENTRIES, 128
+"""Slots of the list, and those in use at first. A tile that is used again leaves its slot empty and takes the next one;
+when all are taken, the newest tiles that may hit move to the front; where these are more than half, twice as many slots
+are used: large tiles need few, which the cache of the CPU that runs this holds for all SMs."""
 BLOCK = 64
 """Slots whose bytes are summed up in `L1.sums`."""
 TABLE = 2 * SLOTS
@@ -29,8 +30,8 @@ APART = 8
 of the CPU that runs this, since SMs go on together."""
 TILE_COUNT = 1 << 40
 """One tile, added to its bytes: a sum of sizes then counts tiles in its upper bits, bytes in its lower ones."""
-USED, DUE = range(2)
-"""Columns of `L1.seen`: slots taken, bytes that are due to be found."""
+USED, DUE, GROWN = range(3)
+"""Columns of `L1.seen`: slots taken, bytes that are due to be found, how often the slots in use have been doubled."""
 SEEN_COLUMNS = 4
 """More than there are: rows of a power of two."""
 REACH, HIT = 0, 1
@@ -97,10 +98,11 @@ def look_up(l1: L1, curve: np.ndarray, room: float, tag: int, size: int, sm: int
         size: of the lines of the tile [B].
     """
     seen, tags, sizes, sums, table = l1.seen, l1.tags[sm], l1.sizes[sm], l1.sums[sm], l1.table[sm]
-    if seen[sm, USED] == SLOTS:
-        seen[sm, USED] = _move_to_front(tags, sizes, sums, table)
+    reach = int(np.ceil(curve[REACH, -1] * room))
+    if seen[sm, USED] == FEWEST_SLOTS << seen[sm, GROWN]:
+        _move_to_front(seen[sm], tags, sizes, sums, table, reach)
     newest, mine = seen[sm, USED], TILE_COUNT + size
-    row = _row_of(tags, sizes, table, tag, mine)
+    row = _row_of(tags, sizes, table, tag, mine, 2 * FEWEST_SLOTS << seen[sm, GROWN])
     last = table[row] - 1
     table[row], seen[sm, USED] = newest + 1, newest + 1
     tags[newest], sizes[newest] = tag, mine
@@ -115,7 +117,7 @@ def look_up(l1: L1, curve: np.ndarray, room: float, tag: int, size: int, sm: int
     sizes[last] = 0
     sums[last // BLOCK] -= mine
     total = size + (newer & (TILE_COUNT - 1))
-    if store or newer // TILE_COUNT >= L1_ENTRIES or total >= int(np.ceil(curve[REACH, -1] * room)):
+    if store or newer // TILE_COUNT >= L1_ENTRIES or total >= reach:
         return False
     due = seen[sm, DUE] + int(hit_share(total, room, curve) * size)
     hits = due >= size
@@ -124,32 +126,35 @@ def look_up(l1: L1, curve: np.ndarray, room: float, tag: int, size: int, sm: int
 
 
 @inlined
-def _row_of(tags: np.ndarray, sizes: np.ndarray, table: np.ndarray, tag: int, size: int) -> int:
-    """The row of the hash table that holds a tile, or an empty one. Args: size: with `TILE_COUNT`."""
-    row = scatter(tag + size) & (TABLE - 1)
+def _row_of(tags: np.ndarray, sizes: np.ndarray, table: np.ndarray, tag: int, size: int, rows: int) -> int:
+    """The row of the hash table that holds a tile, or an empty one. Args: size: with `TILE_COUNT`; rows: in use."""
+    row = scatter(tag + size) & (rows - 1)
     while table[row] > 0 and (tags[table[row] - 1] != tag or sizes[table[row] - 1] != size):
-        row = (row + 1) & (TABLE - 1)
+        row = (row + 1) & (rows - 1)
     return row
 
 
 @compiled
-def _move_to_front(tags: np.ndarray, sizes: np.ndarray, sums: np.ndarray, table: np.ndarray) -> int:
-    """Keep the newest `L1_ENTRIES` tiles, side by side, and drop older ones. Returns: slots taken."""
-    first, left = SLOTS, L1_ENTRIES
-    while first > 0 and left > 0:
+def _move_to_front(
+    seen: np.ndarray, tags: np.ndarray, sizes: np.ndarray, sums: np.ndarray, table: np.ndarray, reach: int
+) -> None:
+    """Keep the newest `L1_ENTRIES` tiles that may hit, side by side, drop the others. Args: reach: as in `look_up`."""
+    end = FEWEST_SLOTS << seen[GROWN]
+    first, kept = end, 0
+    while first > 0 and kept // TILE_COUNT < L1_ENTRIES and kept & (TILE_COUNT - 1) < reach:
         first -= 1
-        left -= 1 if sizes[first] > 0 else 0
-    table[:] = 0
-    sums[:] = 0
+        kept += sizes[first]
+    while 2 * (kept // TILE_COUNT) > FEWEST_SLOTS << seen[GROWN]:
+        seen[GROWN] += 1
+    rows = 2 * FEWEST_SLOTS << seen[GROWN]
+    table[:rows] = 0
+    sums[: end // BLOCK] = 0
     count = 0
-    for slot in range(first, SLOTS):
+    for slot in range(first, end):
         if sizes[slot] > 0:
             tags[count], sizes[count] = tags[slot], sizes[slot]
             sums[count // BLOCK] += sizes[count]
-            row = scatter(tags[count] + sizes[count]) & (TABLE - 1)
-            while table[row] > 0:
-                row = (row + 1) & (TABLE - 1)
-            table[row] = count + 1
+            table[_row_of(tags, sizes, table, tags[count], sizes[count], rows)] = count + 1
             count += 1
-    sizes[count:] = 0
-    return count
+    sizes[count:end] = 0
+    seen[USED] = count

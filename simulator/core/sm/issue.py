@@ -231,17 +231,31 @@ def _issue(
     state.reasons[warp, 1] = FIXED
 
 
+@inlined
+def _have_passed(state: State, laps: int) -> bool:
+    """Whether a slot has passed the watched mark so often, and every other one once more since, or is done."""
+    sm, every = state.sm[0], True
+    if not sm.passed and state.laps[np.argmax(state.laps)] >= laps:
+        sm.passed = 1
+        for slot in range(len(state.laps)):
+            state.laps[slot] = state.laps[slot] >= laps
+    for slot in range(len(state.laps)):
+        every = every and (state.laps[slot] > 0 or state.done[slot] > 0)
+    return bool(sm.passed) and every
+
+
 @compiled
 def simulate_sm(
-    code: np.ndarray, trace: np.ndarray, roles: np.ndarray, latencies: Latencies, rounds: int, state: State
+    code: np.ndarray, trace: np.ndarray, roles: np.ndarray, latencies: Latencies, rounds: int, laps: int, state: State
 ) -> int:
-    """Run CTAs on an SM until every slot has finished so many.
+    """Run CTAs on an SM until every slot has finished so many, or one has passed the mark that is watched so often.
 
     Args:
         code: records of `instruction.INSTRUCTION`.
         trace: int64 (stretches, 3): first instruction, one past the last, mark to log (or -1).
         roles: int64 (warps of a CTA, 2): the stretches that a warp walks, from the first to before the second.
         rounds: CTAs of each slot, one after the other.
+        laps: times that a slot passes `sm.watched`, and every other one once more then; 0: it is not asked for.
         state: a new one, which holds what comes out: log, issues, stalls, awaited, used.
 
     Returns:
@@ -276,7 +290,7 @@ def simulate_sm(
         state.stale[core] = 1
         slot = warp // width
         group = slot * per_cta + (warp - slot * width) // WARPGROUP_WARPS
-        i = state.pc[warp]
+        i, logged = state.pc[warp], sm.logged
         pipe_free = _count_stalls(state, code[i].pipe, i, warp, core, now)
         _issue(state, code[i], latencies, warp, core, now, pipe_free)
         take_effect(state, code, i, warp, slot, group, width, now, latencies)
@@ -287,4 +301,6 @@ def simulate_sm(
         if state.stretch[warp] >= 0:
             begin_line(state, latencies, warp, core, now)
             find_ready(state, code, warp, slot, group, latencies)
+        if sm.logged > logged and laps > 0 and _have_passed(state, laps):
+            break
     return sm.logged

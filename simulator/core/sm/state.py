@@ -59,6 +59,8 @@ SHARED_STATE = np.dtype(
         ("queue_tail", np.int64),
         ("logged", np.int64),  # entries of the log
         ("begun", np.int64),  # warps that have begun
+        ("watched", np.int64),  # mark whose entries in the log are counted
+        ("passed", np.int64),  # whether a slot has as many of them as are asked for
     ]
 )
 """What an SM has one of."""
@@ -117,6 +119,7 @@ class State(NamedTuple):
         fetch_free: instruction cache -> when it can fetch another line.
         matmul_queue: matmul modulo `QUEUED` -> warpgroup, number of it there, instruction.
         sm: one record, see `SHARED_STATE`.
+        laps: slot -> entries in the log of the mark that is watched; since a slot had as many as asked for, if one did.
         log: entry -> slot, mark, time: whenever a slot's first warp enters a marked stretch, or a CTA starts or ends.
         issues: instruction -> how often it has issued.
         stalls: instruction, reason -> cycles that warps waited before it.
@@ -176,6 +179,7 @@ class State(NamedTuple):
     fetch_free: np.ndarray
     matmul_queue: np.ndarray
     sm: np.ndarray
+    laps: np.ndarray
     log: np.ndarray
     issues: np.ndarray
     stalls: np.ndarray
@@ -256,6 +260,7 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         fetch_free=np.zeros(SUB_CORES + 1),
         matmul_queue=whole(QUEUED, 3),
         sm=np.zeros(1, dtype=SHARED_STATE),
+        laps=whole(slots),
         log=np.zeros((log_entries, 3)),
         issues=whole(instructions),
         stalls=np.zeros((instructions, REASONS)),

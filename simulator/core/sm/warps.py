@@ -14,6 +14,7 @@ def _log(state: State, slot: int, mark: int, time: float) -> None:
     sm = state.sm[0]
     entry = sm.logged
     sm.logged += 1
+    state.laps[slot] += mark == sm.watched
     if entry < len(state.log):
         state.log[entry, LOG_SLOT], state.log[entry, LOG_MARK], state.log[entry, LOG_TIME] = slot, mark, time
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from ... import units
 from ...device.device import Device
+from ...prediction.what_helps import Advice
 from ..gaps import StreamTimeline, host_key, measured_hosts_s, queued
 from ..groups import time_of
 from ..operation import RecordedStep
 from ..priced import KernelEstimate
 from .floors import far_from_floor, reordered
 from .fusing import copies, grown, slow_attention, unfused_norms, written_scores
-from .hint import Hint
 from .matmuls import alignment, full_precision, tails, uneven
 
 LEAST_SHARE = 0.01
@@ -27,7 +27,7 @@ def hints_of(
     device: Device,
     stream: StreamTimeline,
     graph: StreamTimeline,
-) -> tuple[Hint, ...]:
+) -> tuple[Advice, ...]:
     """What is unlucky about a step, what costs most first.
 
     Args:
@@ -47,7 +47,7 @@ def hints_of(
 
 def _launches(
     mode: str, priced: Sequence[Sequence[KernelEstimate]], device: Device, stream: StreamTimeline, graph: StreamTimeline
-) -> Hint | None:
+) -> Advice | None:
     """What the GPU waits for the host, beyond the first operation, and what hosts make of the step."""
     first_s = next((start_s for starts_s in stream.starts_s for start_s in starts_s), 0.0)
     saved_s = stream.end_s - graph.end_s
@@ -57,8 +57,8 @@ def _launches(
     steps_s = (queued(times_s, host_s=one_s, gap_s=device.launch_graph_s).end_s for one_s in hosts_s)
     taken, made = (" to ".join(map(units.duration, pair)) for pair in (hosts_s, steps_s))
     known = f" (measured hosts: {taken} an operation, a step of {made}; --set {host_key(mode)} states yours)"
-    return Hint(
-        name="launches",
+    return Advice(
+        cause="launches",
         text=f"the GPU waits for the host between kernels{known if hosts_s[0] < hosts_s[1] else ''}",
         cure='a CUDA graph: torch.compile(mode="reduce-overhead"), or larger batches',
         time_s=saved_s,

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from ...device.device import Device
+from ...prediction.what_helps import Advice
 from ..groups import time_of
 from ..operation import Operation
 from ..priced import KernelEstimate
-from .hint import Hint, places_text, time_at
+from .hint import places_text, time_at
 
 FAR, SHORT_S = 4.0, 10e-6
 """Times the floor from which on an operation is named; time below which it is no matter of bytes [s]."""
@@ -22,7 +23,7 @@ CURES = {
 PATCHES = "patches do not overlap: unfold or reshape the input, and a Linear of the same weights"
 
 
-def far_from_floor(operations: Sequence[Operation], costs_s: Sequence[float], device: Device) -> Iterator[Hint]:
+def far_from_floor(operations: Sequence[Operation], costs_s: Sequence[float], device: Device) -> Iterator[Advice]:
     """What has a known cure, and takes over `FAR` times as long as its bytes at HBM and its FLOP at their peaks."""
     floors: dict[tuple[str, str], dict[int, float]] = {}
     for place, operation in enumerate(operations):
@@ -33,7 +34,7 @@ def far_from_floor(operations: Sequence[Operation], costs_s: Sequence[float], de
         cost_s, floor_s = time_at(least, costs_s), sum(least.values())
         wheres = places_text([operations[place] for place in least])
         text = f"{name} takes {cost_s / floor_s:.0f} times as long as its bytes or FLOP{wheres}"
-        yield Hint(name=name, text=text, cure=cure, time_s=cost_s - floor_s)
+        yield Advice(cause=name, text=text, cure=cure, time_s=cost_s - floor_s)
 
 
 def _floor_s(operation: Operation, device: Device) -> float:
@@ -55,7 +56,7 @@ def _is_of_patches(operation: Operation) -> bool:
     return prod(kernel) > 1 and tuple(operation.arguments.get("stride") or ()) == kernel
 
 
-def reordered(operations: Sequence[Operation], priced: Sequence[Sequence[KernelEstimate]]) -> Iterator[Hint]:
+def reordered(operations: Sequence[Operation], priced: Sequence[Sequence[KernelEstimate]]) -> Iterator[Advice]:
     """Copies that a library makes between NCHW and NHWC, around kernels that no other hint is about."""
     copied = [
         (operation, time_of(kernel))
@@ -66,4 +67,4 @@ def reordered(operations: Sequence[Operation], priced: Sequence[Sequence[KernelE
     cure = "model and inputs in torch.channels_last; profile that, too: group norms then copy instead"
     if copied:
         text = f"convolutions copy between NCHW and NHWC{places_text([operation for operation, _ in copied])}"
-        yield Hint(name="layout", text=text, cure=cure, time_s=sum(time_s for _, time_s in copied))
+        yield Advice(cause="layout", text=text, cure=cure, time_s=sum(time_s for _, time_s in copied))

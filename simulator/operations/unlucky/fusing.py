@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from ...prediction.what_helps import Advice
 from ..operation import Operation
-from .hint import Hint, concerning, listed, places_text, time_at
+from .hint import concerning, listed, places_text, time_at
 
 SOFTMAX = frozenset({"_softmax", "_safe_softmax"})
 NORM_PARTS = frozenset({"_to_copy", "pow", "square", "mul", "mean", "var", "var_mean", "add", "rsqrt", "sub", "div"})
@@ -14,7 +15,7 @@ FAST_HEAD_DIM, HEAD_DIM_STEP = 128, 32
 """Attention kernels are fastest up to that head dim, and are written for multiples of the step."""
 
 
-def written_scores(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+def written_scores(operations: Sequence[Operation], costs_s: Sequence[float]) -> Advice | None:
     """A softmax between two batched products: attention that has its scores go to memory and come back."""
     touched: list[int] = []
     wheres: list[Operation] = []
@@ -28,8 +29,8 @@ def written_scores(operations: Sequence[Operation], costs_s: Sequence[float]) ->
             wheres.append(operation)
     if not touched:
         return None
-    return Hint(
-        name="attention",
+    return Advice(
+        cause="attention",
         text=f"scores of attention are written to memory and read again{places_text(wheres)}",
         cure="scaled_dot_product_attention with a backend that keeps them on the SM (flash, cuDNN, efficient)",
         time_s=time_at(set(touched), costs_s),
@@ -40,7 +41,7 @@ def _is_batched(operation: Operation) -> bool:
     return operation.name in ("bmm", "baddbmm")
 
 
-def unfused_norms(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+def unfused_norms(operations: Sequence[Operation], costs_s: Sequence[float]) -> Advice | None:
     """A reciprocal root with the operations around it that make a norm, each a kernel of its own."""
     touched: set[int] = set()
     wheres: list[Operation] = []
@@ -57,8 +58,8 @@ def unfused_norms(operations: Sequence[Operation], costs_s: Sequence[float]) -> 
             wheres.append(operation)
     if not touched:
         return None
-    return Hint(
-        name="norms",
+    return Advice(
+        cause="norms",
         text=f"{len(wheres)} norms of {len(touched) // len(wheres)} kernels each{places_text(wheres)}",
         cure="torch.compile, or F.rms_norm and F.layer_norm: one kernel that reads and writes once",
         time_s=time_at(touched, costs_s),
@@ -69,7 +70,7 @@ def _in_norm(operation: Operation, root: Operation) -> bool:
     return operation.kind == "torch" and operation.name in NORM_PARTS and operation.module == root.module
 
 
-def copies(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+def copies(operations: Sequence[Operation], costs_s: Sequence[float]) -> Advice | None:
     """Copies of one type into another order of dimensions."""
     places = [
         place
@@ -88,7 +89,7 @@ def copies(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | 
     )
 
 
-def grown(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+def grown(operations: Sequence[Operation], costs_s: Sequence[float]) -> Advice | None:
     """Tensors that are copied whole, so that a little can be added to them: caches of decoding."""
     places = [
         place
@@ -104,7 +105,7 @@ def grown(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | N
     )
 
 
-def slow_attention(operations: Sequence[Operation], costs_s: Sequence[float]) -> Iterator[Hint | None]:
+def slow_attention(operations: Sequence[Operation], costs_s: Sequence[float]) -> Iterator[Advice | None]:
     """Attention off the fast path, by a mask that is a tensor, or else by head dims that the kernels are not for."""
     places: dict[bool, list[int]] = {True: [], False: []}
     for place, operation in enumerate(operations):

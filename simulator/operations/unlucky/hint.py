@@ -1,35 +1,25 @@
-"""Something unlucky about a step, in a line; and how operations are named in such lines."""
+"""Advice on some operations of a step, and how they are named in it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from ...prediction.what_helps import Advice
 from ..operation import Operation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hint:
-    """Something unlucky.
-
-    Args:
-        name: what it is, in a word; text: what is seen; cure: what would help; both half a sentence.
-        time_s: that it costs, or that the kernels take which it concerns [s]; share: of the step, 0 to 1.
-    """
-
-    name: str
-    text: str
-    cure: str
-    time_s: float
-    share: float = 0.0
-
-
 def concerning(
-    name: str, places: Sequence[int], operations: Sequence[Operation], costs_s: Sequence[float], *, text: str, cure: str
-) -> Hint | None:
-    """A hint about some operations, with where they are. Args: text, cure: as of `Hint`."""
+    cause: str,
+    places: Sequence[int],
+    operations: Sequence[Operation],
+    costs_s: Sequence[float],
+    *,
+    text: str,
+    cure: str,
+) -> Advice | None:
+    """A hint about some operations, with where they are. Args: text, cure: as of `Advice`."""
     if not places:
         return None
     wheres = places_text([operations[place] for place in places])
-    return Hint(name=name, text=f"{text}{wheres}", cure=cure, time_s=time_at(set(places), costs_s))
+    return Advice(cause=cause, text=f"{text}{wheres}", cure=cure, time_s=time_at(set(places), costs_s))
 
 
 def time_at(places: Iterable[int], costs_s: Sequence[float]) -> float:

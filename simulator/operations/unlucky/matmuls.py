@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import ceil, prod
 
 from ...device.device import Device
+from ...prediction.what_helps import Advice
 from ..cost_model import KernelCostModel
 from ..families.products.matmul import ALIGNMENT_BYTES, ctas_of, is_aligned
 from ..groups import time_of
 from ..operation import Operand, Operation
 from ..priced import KernelEstimate
-from .hint import Hint, concerning, listed
+from .hint import concerning, listed
 
 MATMULS = {"mm": 0, "addmm": 1, "bmm": 0, "baddbmm": 1, "_scaled_mm": 0}
 """Products -> which input is the first matrix."""
@@ -17,7 +18,7 @@ EVEN = 64
 """Dimensions that are multiples of it fill the tiles of vendors' matrix products."""
 
 
-def alignment(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+def alignment(operations: Sequence[Operation], costs_s: Sequence[float]) -> Advice | None:
     """Matrices whose rows do not begin at multiples of `ALIGNMENT_BYTES`."""
     places = [
         place
@@ -31,7 +32,7 @@ def alignment(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint
     )
 
 
-def uneven(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+def uneven(operations: Sequence[Operation], costs_s: Sequence[float]) -> Advice | None:
     """Tiles of products that stand over the edge of the result: vocabularies, widths of experts."""
     lost_s: dict[int, float] = {}
     for place, operation in enumerate(operations):
@@ -41,15 +42,15 @@ def uneven(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | 
                 lost_s[place] = (1 - filled) * costs_s[place]
     if not lost_s:
         return None
-    return Hint(
-        name="uneven",
+    return Advice(
+        cause="uneven",
         text=f"matrix products with a dimension that is no multiple of {EVEN}: {_shapes(operations, lost_s)}",
         cure=f"pad it to a multiple of {EVEN}",
         time_s=sum(lost_s.values()),
     )
 
 
-def full_precision(operations: Sequence[Operation], costs_s: Sequence[float]) -> Hint | None:
+def full_precision(operations: Sequence[Operation], costs_s: Sequence[float]) -> Advice | None:
     """Products of 32 or 64 bits, which tensor cores do not take as they are."""
     places = [
         place
@@ -64,7 +65,7 @@ def full_precision(operations: Sequence[Operation], costs_s: Sequence[float]) ->
     )
 
 
-def tails(operations: Sequence[Operation], priced: Sequence[Sequence[KernelEstimate]], device: Device) -> Hint | None:
+def tails(operations: Sequence[Operation], priced: Sequence[Sequence[KernelEstimate]], device: Device) -> Advice | None:
     """What the last waves of matrix products leave idle."""
     lost_s: dict[int, float] = {}
     gpu = KernelCostModel(device)
@@ -76,8 +77,8 @@ def tails(operations: Sequence[Operation], priced: Sequence[Sequence[KernelEstim
     if not any(lost_s.values()):
         return None
     worst = sorted((place for place in lost_s if lost_s[place]), key=lambda place: -lost_s[place])
-    return Hint(
-        name="tails",
+    return Advice(
+        cause="tails",
         text=f"last waves of matrix products leave SMs idle: {_shapes(operations, worst)}",
         cure=f"another batch, or products in one, so that tiles fill waves of {device.sms} SMs",
         time_s=sum(lost_s.values()),

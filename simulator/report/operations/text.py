@@ -9,7 +9,7 @@ from ...display.render import Column, percent, plural, table, wrapped
 from ...operations.gaps import StreamTimeline
 from ...operations.groups import NO_MODULE, NUMBERED, Group, Key, group_of, joined_modules, operation_text
 from ...operations.profile import Profile, ProfileRow
-from ...operations.unlucky.hint import Hint
+from ...prediction.what_helps import Advice
 
 FIGURE = re.compile(r"(\d) (%|[num]?s\b|[kMG]i?B\b)")
 NO_BREAK = "\u00a0"
@@ -219,6 +219,6 @@ def _more(names: Sized) -> str:
     return f" and {others} more" if others > 0 else ""
 
 
-def hint_text(hint: Hint) -> str:
+def hint_text(hint: Advice) -> str:
     """What is unlucky, what it costs, and what cures it, in a line."""
     return f"{hint.text}: {units.duration(hint.time_s)}, {percent(hint.share)} of the step; cure: {hint.cure}"

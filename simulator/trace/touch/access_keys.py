@@ -26,7 +26,7 @@ from ...sass.registers import KEPT
 from ..cta.cta_run import Box, CtaRun
 from ..cta.traced_kernel import TracedKernel
 from ..positions import Iteration, Position, children_of
-from .footprints import Touched
+from .footprints import Stored, Touched
 from .phases import Part, Phases
 
 PAST_L1 = frozenset({"uncached", "async", "tma", "atomic"})
@@ -65,7 +65,7 @@ class IterationAccess:
         sectors: numbers of the sectors to fetch, int64; None: all.
         anchor: address of the first thread, or of a box's corner [B]; lowest: of all [B].
         box: copied by TMA; None: the access is no such copy.
-        requested: sectors that warps store to, one by one, those in part twice; 0: the access is no plain store.
+        stored: by which warp; None: the access is no plain store.
     """
 
     place: int
@@ -75,7 +75,7 @@ class IterationAccess:
     anchor: int
     lowest: int
     box: Box | None
-    requested: int = 0
+    stored: Stored | None = None
 
 
 Accesses = dict[Iteration, list[IterationAccess]]

@@ -18,7 +18,7 @@ from ..positions import Iteration
 from .access_keys import Accesses, AccessKey, IterationAccess, Iterations, join_prologues
 from .access_patterns import AccessPattern, IrregularAddresses
 from .cta_class import CtaClass
-from .footprints import Runs, layers_of, moved, part_fraction_of, runs_of, whole_sectors
+from .footprints import Runs, layers_of, moved, part_fraction_of, runs_of, stored_sectors, whole_sectors
 from .grouped_accesses import group_accesses
 from .listed_boxes import boxes_of
 from .rounds import MOST_STRETCHES, rounds_are_alike, stretches_of
@@ -179,7 +179,7 @@ class _UseMaker:
     def _use(self, runs: Runs, starts: Array, zero_bytes: int) -> AccessPattern:
         """A use by strides. Args: runs: of an iteration; starts: of the first one, int64 (CTAs,) [B]."""
         pattern, key = self.pattern, self.key
-        requested = sum(access.requested for access in self.iterations[self.begin])
+        requested = stored_sectors([access.stored for access in self.iterations[self.begin] if access.stored])
         part_fraction = part_fraction_of(runs, requested) if requested or key.path == "atomic" else 0.0
         runs = _in_sectors(runs, starts, pattern.strides)
         origin = runs[0][0]

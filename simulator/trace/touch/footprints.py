@@ -31,6 +31,14 @@ class Touched(NamedTuple):
     size: int
 
 
+class Stored(NamedTuple):
+    """What threads store. Args: warps, addresses: of active threads, int64 (threads,) [B]; size_bytes: of each."""
+
+    warps: Array
+    addresses: Array
+    size_bytes: int
+
+
 def whole_sectors(size_bytes: int) -> int:
     """Bytes of the sectors that a row of so many bytes fills."""
     return -(-size_bytes // SECTOR_BYTES) * SECTOR_BYTES
@@ -120,9 +128,29 @@ def part_fraction_of(runs: Runs, requested: int = 0) -> float:
     """Share of the sectors of runs that these cover in part only; of stores, what L2 is asked beyond one a sector.
 
     Args:
-        requested: of stores: sectors that warps store to, one by one, those in part twice.
+        requested: of stores: as `stored_sectors`.
     """
     if requested:
         return max(0.0, requested * SECTOR_BYTES / total_bytes(runs) - 1.0)
     whole = sum(max(0, (start + length) // SECTOR_BYTES + -start // SECTOR_BYTES) for start, length in runs)
     return 1.0 - whole * SECTOR_BYTES / total_bytes(runs)
+
+
+def stored_sectors(stores: Sequence[Stored]) -> int:
+    """Sectors that warps store to, each warp its own; one that it fills in part only counts twice.
+
+    Args:
+        stores: of one iteration: what a warp stores to a sector by several of them reaches L2 together.
+    """
+    if not stores:
+        return 0
+    unit = min(store.size_bytes for store in stores)
+    warps = np.concatenate([np.repeat(store.warps, store.size_bytes // unit) for store in stores])
+    words = np.concatenate(
+        [(store.addresses[:, None] // unit + np.arange(store.size_bytes // unit)).ravel() for store in stores]
+    )
+    full = max(1, SECTOR_BYTES // unit)
+    span = int(words.max()) + full  # a warp's words are apart from the next one's
+    stored = np.unique(warps * (span - span % full) + words)
+    _, counts = np.unique(stored // full, return_counts=True)
+    return len(counts) + int((counts < full).sum())

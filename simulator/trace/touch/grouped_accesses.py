@@ -12,7 +12,7 @@ from ..cta.bases import Bases
 from ..cta.cta_run import CtaAccess
 from .access_keys import BY_WARP, PAST_L1, Accesses, AccessKey, IterationAccess, key_of, kind_of, path_of
 from .cta_class import CtaClass
-from .footprints import Touched
+from .footprints import Stored, Touched
 from .in_l1 import Passing, missed
 
 
@@ -41,9 +41,9 @@ def group_accesses(cta_class: CtaClass) -> tuple[dict[AccessKey, Accesses], dict
         key = key_of(instruction, (position.region, position.piece), cta_class.phases, access.place, storage)
         parts = by_warp(access, path == "atomic", COMPARE in instruction.modifiers) if path in BY_WARP else (touched,)
         lowest = int(access.taken.min())
-        requested = stored_by_warp(access) if (kind, path) == ("store", "plain") else 0
+        stored = stored_by(access) if (kind, path) == ("store", "plain") else None
         grouped[key][position.iteration].append(
-            IterationAccess(access.place, position, parts, sectors, access.anchor, lowest, access.box, requested)
+            IterationAccess(access.place, position, parts, sectors, access.anchor, lowest, access.box, stored)
         )
     shares = {place: max(0.0, 1.0 - fetches / touches) for place, (fetches, touches) in counts.items() if touches}
     return grouped, {place: share for place, share in shares.items() if share > 0}
@@ -98,14 +98,10 @@ def by_warp(access: CtaAccess, in_passes: bool, compared: bool) -> tuple[Touched
     return tuple(Touched(part, access.size_bytes) for part in parts)
 
 
-def stored_by_warp(access: CtaAccess) -> int:
-    """Sectors that warps store to, each warp its own; one that it stores to in part counts twice."""
+def stored_by(access: CtaAccess) -> Stored:
+    """What warps store, each its own."""
     warps = np.broadcast_to(np.arange(len(access.active))[:, None], access.active.shape)[access.active]
-    words, full = access.addresses[access.active] // access.size_bytes, max(1, SECTOR_BYTES // access.size_bytes)
-    span = int(words.max()) + full  # a warp's words are apart from the next one's
-    stored = np.unique(warps * (span - span % full) + words)
-    _, counts = np.unique(stored // full, return_counts=True)
-    return len(counts) + int((counts < full).sum())
+    return Stored(warps, access.taken, access.size_bytes)
 
 
 def passes_of(addresses: Array) -> list[Array]:

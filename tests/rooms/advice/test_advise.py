@@ -9,6 +9,7 @@ from tilesight.simulator.advice import advise as door
 from tilesight.simulator.advice.case import Case, Change
 from tilesight.simulator.advice.in_flight import is_pipelined, more_ctas, more_stages, with_a_stage_more
 from tilesight.simulator.advice.on_memory import locks
+from tilesight.simulator.arguments import Settings
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.jobs.stopping import OutOfTime
 from tilesight.simulator.prediction.what_helps import Advice
@@ -21,7 +22,7 @@ H200 = load_device("h200")
 def coded_case() -> Case:
     """The recorded launch of flash2, predicted."""
     launch = coded_launch()
-    (prediction,) = simulate_launches([launch], H200, overhead="graph").launches
+    (prediction,) = simulate_launches([launch], H200, Settings(overhead="graph")).launches
     traced = SimpleNamespace(lower_bound=False, classes=(), kernel=SimpleNamespace(ctas=1, line_of=lambda at: 0))
     return Case(launch=launch, traced=traced, prediction=prediction, device=H200)  # type: ignore[arg-type]
 

@@ -6,13 +6,11 @@ from itertools import count
 
 import numpy as np
 import pytest
-from machine.toys import GPU, cost, launch, run, sweeps, tensor, tile
+from machine.toys import GPU, cost, costed_as, launch, run, sweeps, tensor, tile
 from tilesight.simulator.engine import launch_state
-from tilesight.simulator.engine.clock import Clocks
 from tilesight.simulator.engine.engine import run_launches
 from tilesight.simulator.jobs.stopping import OutOfTime, limited
 from tilesight.simulator.launch.program import Loop, Step
-from tilesight.simulator.residency.residency import residency_of
 
 
 def long_cta(trips: int):
@@ -54,8 +52,5 @@ def test_a_launch_that_fails_leaves_l2_to_the_next_as_it_was_then() -> None:
         except ValueError:
             failed.append(number)
 
-    clocks = Clocks(GPU.boost_clock_hz, GPU.boost_clock_hz)
-    costs = [{"load": cost()} for _ in kernels]
-    residencies = [residency_of(kernel, GPU) for kernel in kernels]
-    runs = run_launches(tuple(kernels), costs, [clocks] * 3, residencies, GPU, attempt=attempt)
+    runs = run_launches([costed_as(kernel, GPU, {}) for kernel in kernels], GPU, attempt=attempt)
     assert failed == [1] and runs[2].hbm_read_bytes == 0 < runs[0].hbm_read_bytes

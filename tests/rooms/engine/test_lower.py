@@ -123,10 +123,18 @@ def test_tiles_that_are_much_smaller_than_others_are_right_in_the_mean_alone() -
     """Else a row of statistics beside a matrix would have all of its granules followed; 1 of 64 counts, 1 of 65 not."""
     huge = replace(MATRIX, slabs=1 << 14, rows=64, cols=64 * 1024, pitch_bytes=0)
     strides = [
-        granule(reads(part(64, 64, col=64), part(64, 64 * large, col=64 * large), tensors=(huge,)))["sampling_stride"]
+        granule(reads(*[part(64, 64, col=64)] * 8, part(64, 64 * large, col=64 * large), tensors=(huge,)))
         for large in (64, 65)
     ]
-    assert strides == [1, 16]
+    assert [seen["sampling_stride"] for seen in strides] == [1, 16]
+
+
+@pytest.mark.parametrize(("times", "stride"), [(7, 2), (8, 8)])
+def test_tiles_that_move_little_of_a_tensor_are_right_in_the_mean_alone(times: int, stride: int) -> None:
+    """Ends of rows would have granules of all tiles followed; 15 of 15 + 32 x 7 are more than a 16th, of 32 x 8 not."""
+    huge = replace(MATRIX, slabs=1 << 14, rows=64, cols=64 * 1024, pitch_bytes=0)
+    tiles = [part(64, 64 * 15, col=64 * 15), *[part(64, 64 * 32, col=64 * 32)] * times]
+    assert granule(reads(*tiles, tensors=(huge,)))["sampling_stride"] == stride
 
 
 def test_a_loop_nest_becomes_instructions() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from support.made_up import SOME_TRAFFIC, a_launch, a_prediction
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.explore.candidate import Candidate
-from tilesight.simulator.explore.crowded import crowded_notes
+from tilesight.simulator.explore.remarks import crowded_notes
 
 H200 = load_device("h200")
 

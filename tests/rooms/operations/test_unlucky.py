@@ -18,7 +18,7 @@ LONG_S = 4e-3
 def _seen(operations: Sequence[Operation], times_s: Sequence[float] = ()) -> dict[str, float]:
     """Names of what is unlucky, and what it costs. Args: times_s: of each operation's kernel."""
     priced = [[kernel(time_s)] for time_s in times_s or [LONG_S] * len(operations)]
-    return {hint.name: hint.time_s for hint in profiled(operations, priced).hints}
+    return {hint.cause: hint.time_s for hint in profiled(operations, priced).hints}
 
 
 def test_nothing_is_said_of_an_even_step() -> None:
@@ -85,7 +85,7 @@ def test_a_tail_costs_what_the_last_wave_leaves_idle() -> None:
     """Without it a product takes what its FLOP take at the tensor cores' clock, and a few per cent for its tiles."""
     product = matmul(4096, 4096, 4096)
     prices = price(product, KernelCostModel(H200))
-    idle_s = next(hint.time_s for hint in profiled([product], [prices]).hints if hint.name == "tails")
+    idle_s = next(hint.time_s for hint in profiled([product], [prices]).hints if hint.cause == "tails")
     least_s = 2 * 4096**3 / (H200.sms * H200.wgmma_fp16_flop_per_cycle * H200.tensor_clock_hz)
     assert least_s <= sum(made.time_s for made in prices) - idle_s <= 1.05 * least_s
 
@@ -95,7 +95,7 @@ def test_launches_cost_what_a_graph_saves() -> None:
     operations = [torch_operation("add") for _ in range(50)]
     profile = profiled(operations, [[kernel(1e-6)]] * 50)
     (hint,) = profile.hints
-    assert (hint.name, hint.time_s) == ("launches", profile.stream.end_s - profile.graph.end_s)
+    assert (hint.cause, hint.time_s) == ("launches", profile.stream.end_s - profile.graph.end_s)
     assert hint.share == pytest.approx(hint.time_s / profile.step_s)
 
 
@@ -104,9 +104,9 @@ def test_waits_for_the_host_are_a_range_over_those_that_were_measured() -> None:
     operations, times = [torch_operation("add") for _ in range(50)], [[kernel(1e-6)]] * 50
     (hint,) = profiled(operations, times).hints
     assert "7.00 us to 31.0 us an operation, a step of 351 us to 1.55 ms; --set host.eager_s states yours" in hint.text
-    own = override(H200, ["host.eager_s=25e-6"])
-    assert measured_hosts_s("eager", own) == (25e-6, 25e-6)
-    assert measured_hosts_s("compiled", own) == measured_hosts_s("compiled", H200)
+    stated = override(H200, ["host.eager_s=25e-6"])
+    assert measured_hosts_s("eager", stated) == (25e-6, 25e-6)
+    assert measured_hosts_s("compiled", stated) == measured_hosts_s("compiled", H200)
 
 
 def test_what_is_unlucky_stands_in_a_line_with_its_cure() -> None:
@@ -134,7 +134,7 @@ def test_products_of_8_bits_are_not_called_float32_for_their_scales() -> None:
 def _real(operation: Operation) -> dict[str, tuple[float, str]]:
     """What is said of an operation at its own price: name -> what it costs [s], and how it is cured."""
     made = profiled([operation], [price(operation, KernelCostModel(H200))])
-    return {hint.name: (hint.time_s, hint.cure) for hint in made.hints}
+    return {hint.cause: (hint.time_s, hint.cure) for hint in made.hints}
 
 
 def test_a_sum_along_an_outer_dimension_costs_all_but_its_bytes() -> None:

@@ -5,11 +5,12 @@ from functools import cache
 
 import numpy as np
 import pytest
+from machine.toys import costed_as
 from support.made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
+from tilesight.simulator.arguments import Settings
 from tilesight.simulator.core.sm import instruction as op
 from tilesight.simulator.core.sm import state as sm
 from tilesight.simulator.device.device import Device, load_device
-from tilesight.simulator.engine.clock import Clocks
 from tilesight.simulator.engine.engine import run_launches
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
@@ -123,10 +124,8 @@ def test_the_cycles_of_a_kernel_are_near_the_measured_ones() -> None:
     (launch,) = find_schedule("flash2").launches(problem, CODE_CONFIG, H200)
     launch = replace(launch, resources=coded_launch().resources)
     without_waits = replace(H200, l2_latency_cycles=1.0, sm_fill_bytes_per_cycle=1e4)
-    residencies = [residency_of(launch, without_waits)]
-    (run,) = run_launches(
-        (launch,), [recorded_cost().steps], [Clocks(1.7e9, 1.7e9)], residencies, without_waits, l2="warm"
-    )
+    costed = costed_as(launch, without_waits, recorded_cost().steps, 1.7e9)
+    (run,) = run_launches([costed], without_waits, Settings(l2="warm"))
     # Times from machine code are off by 4 % in the mean (docs/accuracy.md), and the clock is given to 1 %.
     assert run.cycles / 1.70e9 == pytest.approx(1.282e-3, rel=0.05)
 
@@ -212,11 +211,8 @@ def test_the_engine_takes_as_long_for_late_data_as_the_sm(later: float) -> None:
     for shape in (problem, longer):
         (launch,) = find_schedule("flash2").launches(shape, CODE_CONFIG, late)
         launch = replace(launch, resources=launch_of(200_000).resources)
-        cycles.append(
-            run_launches(
-                (launch,), [cost.steps], [Clocks(1.7e9, 1.7e9)], [residency_of(launch, late)], late, steady_state=False
-            )[0].cycles
-        )
+        (run,) = run_launches([costed_as(launch, late, cost.steps, 1.7e9)], late, Settings(steady_state=False))
+        cycles.append(run.cycles)
     slow_l2 = replace(H200, l2_latency_cycles=H200.l2_latency_cycles + later)
     alone = costs_on(launch_of(200_000), slow_l2).steps["inner"].critical_path_cycles
     assert (cycles[1] - cycles[0]) / 128 == pytest.approx(alone, rel=0.05)

@@ -128,15 +128,20 @@ def test_alone_on_its_sm_it_is_charged_what_it_does() -> None:
     assert charged == pytest.approx(alone, rel=0.05)
 
 
-@pytest.mark.parametrize("resident", [2, 8, 16])
-def test_a_loop_takes_a_full_sm_what_its_alu_needs_where_the_oldest_starve_the_youngest(resident: int) -> None:
-    """A sub-core's ALU takes an instruction every other cycle; the oldest warps fill it, and hide their loads."""
+def looping_machine() -> Machine:
+    """A sub-core's ALU takes an instruction of the loop every other cycle; the oldest warps fill it."""
     add = replace(made_instruction(0, "IADD3", "R5", "R5", "R5", "RZ"), stall_cycles=1)
     body = [load(), waiting(add), *[add] * 99]
     placed = [replace(instruction, address=16 * place) for place, instruction in enumerate(body)]
     loop = made_instruction(101 * 16, "BRA", target=0, predicate="P0")
     flow = find_flow([*placed, loop, made_instruction(102 * 16, "EXIT")])
-    machine = machine_on(find_paths(flow, [[*[0] * 6, 1]] * 4))
+    return machine_on(find_paths(flow, [[*[0] * 6, 1]] * 4))
+
+
+@pytest.mark.parametrize("resident", [2, 8, 16])
+def test_a_loop_takes_a_full_sm_what_its_alu_needs_where_the_oldest_starve_the_youngest(resident: int) -> None:
+    """A sub-core's ALU takes an instruction every other cycle; the oldest warps fill it, and hide their loads."""
+    machine = looping_machine()
     cycles = measure_full_sm(machine, single_cta_costs(machine), resident, 0.0).cycles[0]
     assert cycles >= 0.95 * 200
     assert resident == 2 or cycles < 1.1 * 200
@@ -147,3 +152,14 @@ def test_a_slot_that_runs_many_ctas_before_another_is_done_is_logged_whole() -> 
     seen = machine_of(work(4)).run({}, np.array([0.0, 200_000.0]))
     assert seen.end > 200_000
     assert len(seen.times(0, START)) > 100
+
+
+def test_what_is_asked_of_iterations_together_is_known_once_the_first_cta_is_through() -> None:
+    """The youngest would be followed to their ends for nothing: half of the time of an SM, or more."""
+    machine = looping_machine()
+    whole = machine.run({0: 40}, np.zeros(6))
+    ended = machine.run({0: 40}, np.zeros(6), together=0)
+    assert np.array_equal(ended.log, whole.log[: len(ended.log)])
+    assert ended.issues.sum() < 0.7 * whole.issues.sum()
+    stop = ended.times(0, 0)[39]
+    assert all(ended.times(slot, 0)[-1] > stop for slot in range(1, 6))

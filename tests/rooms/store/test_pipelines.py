@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from laws.cases import Case, cases
 from support.strategies import TOY
 from tilesight.simulator import simulate_launches
+from tilesight.simulator.arguments import Settings
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.device.what_if import SET
 from tilesight.simulator.explore import explore as exploring
@@ -32,7 +33,6 @@ from tilesight.simulator.store.store import VARIABLE
 
 H200 = load_device("h200")
 PROBLEM = AttentionProblem(batch=1, heads=4, seqlen_q=256, seqlen_k=256, head_dim=64)
-SETTINGS: dict[str, Any] = {"l2": "cold", "resolution": "chunk", "steady_state": True, "overhead": "stream"}
 CONFIG = Config(block_m=64, block_n=64, num_warps=4, num_stages=2)
 SPACE: dict[str, Any] = {"num_warps": 4, "num_stages": (1, 4), "block_m": (64, 256), "block_n": (64, 256)}
 """Eight configurations of which some do not fit."""
@@ -150,15 +150,15 @@ OTHERS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize(("_", "options", "settings"), OTHERS, ids=[name for name, _, _ in OTHERS])
 def test_another_question_has_another_name(_: str, options: dict[str, Any], settings: dict[str, Any]) -> None:
     """Whatever differs; the same question has the same name."""
-    usual = pipeline_key(resolved(), H200, **SETTINGS)
-    assert pipeline_key(resolved(), load_device("h200"), **SETTINGS) == usual
-    assert pipeline_key(resolved(**options), H200, **SETTINGS | settings) != usual
+    usual = pipeline_key(resolved(), H200, Settings())
+    assert pipeline_key(resolved(), load_device("h200"), Settings()) == usual
+    assert pipeline_key(resolved(**options), H200, Settings(**settings)) != usual
 
 
 def test_every_number_of_a_device_counts() -> None:
     """And of its SMs; and where it comes from, as a what-if may count for more than the same number measured."""
     runs = resolved(TOY, cost="tiles")
-    names = {pipeline_key(runs, device, **SETTINGS) for device in devices()}
+    names = {pipeline_key(runs, device, Settings()) for device in devices()}
     assert len(names) == len(devices())
 
 
@@ -197,7 +197,7 @@ def test_code_and_kept_figures_count() -> None:
         replace(launch.resources, spilled_bytes_per_thread=8),
     ]  # fmt: skip
     every = [usual, *(replace(usual, launches=(replace(launch, resources=taken),)) for taken in changed)]
-    assert len({pipeline_key(runs, H200, **SETTINGS) for runs in every}) == len(every)
+    assert len({pipeline_key(runs, H200, Settings()) for runs in every}) == len(every)
 
 
 def test_what_launches_do_not_show_counts() -> None:
@@ -206,7 +206,7 @@ def test_what_launches_do_not_show_counts() -> None:
     changed: dict[str, Any] = {"problem": replace(PROBLEM, causal=True), "config": CONFIG.but(cta_order="m-fast")}
     changed |= {"schedule": find_schedule("flash1"), "cost": "tiles", "shrunk": "smaller", "uncompiled": "not kept"}
     every = [usual, *(replace(usual, **{name: value}) for name, value in changed.items())]
-    assert len({pipeline_key(runs, H200, **SETTINGS) for runs in every}) == len(every)
+    assert len({pipeline_key(runs, H200, Settings()) for runs in every}) == len(every)
 
 
 def test_another_version_predicts_anew(kept: Path, simulated: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +231,7 @@ def test_what_has_no_answer_is_asked_again(kept: Path, simulated: list[Any], mon
 
     runs = resolved(config=CONFIG.but(block_m=128))
     monkeypatch.setattr(simulate_launches, "simulate_launches", broken)
-    assert exploring.tried(PROBLEM, H200, exploring.Settings(), trial_of(runs)).candidate.kind == "impossible"
+    assert exploring.tried(PROBLEM, H200, exploring.TrialSettings(), trial_of(runs)).candidate.kind == "impossible"
     monkeypatch.undo()
     assert not is_known(runs, H200)
 
@@ -268,7 +268,7 @@ def test_who_waits_is_told_before_the_first_that_is_not_known(kept: Path) -> Non
     for _ in range(2):
         with pipelines.answers(lambda: said.append("compiling")):
             predict(resolved(), H200)
-            predict(resolved(), H200, l2="warm")
+            predict(resolved(), H200, Settings(l2="warm"))
     assert said == ["compiling"]
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from tilesight.simulator.trace.cta.cta_run import CtaAccess
-from tilesight.simulator.trace.touch.grouped_accesses import by_warp, passes_of, stored_by_warp
+from tilesight.simulator.trace.touch.footprints import stored_sectors
+from tilesight.simulator.trace.touch.grouped_accesses import by_warp, passes_of, stored_by
 from tilesight.simulator.trace.touch.scattered.sectors import SECTOR_BITS, added_to
 
 LANES = np.arange(32)
@@ -78,4 +79,18 @@ def test_a_sector_that_a_warp_stores_to_in_part_counts_twice(size_bytes: int, of
     """From a word behind a line on, the first and the last sector of a warp's row are such ones, of two warps each."""
     addresses, active = np.arange(64).reshape(2, 32) * size_bytes + off_bytes + 4096, np.ones((2, 32), dtype=np.bool_)
     stores = CtaAccess(place=0, visit=0, addresses=addresses, active=active, size_bytes=size_bytes, anchor=0)
-    assert stored_by_warp(stores) == 2 * accesses
+    assert stored_sectors([stored_by(stores)]) == 2 * accesses
+
+
+def test_what_a_warp_stores_to_a_sector_one_after_the_other_reaches_l2_together() -> None:
+    """16 stores of 2 B fill the sectors that none of them fills: an H200 takes such rows as fast as whole sectors.
+
+    Softmax and element-wise kernels over rows of 3,000 keys, whose stores Triton makes 2 B wide: 2.04 to 2.13 million
+    cycles measured, 2.04 to 2.08 predicted so, and 3.47 with 16 accesses a sector.
+    """
+    stores = [
+        CtaAccess(place=at, visit=0, addresses=addresses.reshape(1, 32), active=ALL[0], size_bytes=2, anchor=0)
+        for at, addresses in enumerate(LANES * 32 + 2 * at for at in range(16))
+    ]
+    assert stored_sectors([stored_by(store) for store in stores]) == 32
+    assert stored_sectors([stored_by(store) for store in stores[:8]]) == 2 * 32

@@ -94,11 +94,12 @@ def explain(
 
 def _predicted(posed: Posed, device: "Device", machine: MachineOptions) -> "tuple[Prediction, Sequence[Launch]]":
     """The configuration of a schedule, compiled here, and its launches."""
+    from ...simulator.arguments import Settings
     from ...simulator.simulate import predict
     from ..fit import resolved
 
     resources_of, remark = compiler_for(posed.problem, device, wanted_by="explain")
     runs = resolved(posed, device, CostOptions(), resources_of)
     announce_compiler()
-    prediction = predict(runs, device, l2=machine.l2 or "cold", overhead=machine.overhead)
+    prediction = predict(runs, device, Settings(l2=machine.l2 or "cold", overhead=machine.overhead))
     return replace(prediction, notes=(*posed.notes, remark, *prediction.notes)), runs.launches

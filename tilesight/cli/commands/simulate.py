@@ -79,20 +79,20 @@ def _predicted(
     """One pass, with remarks on the source of its costs; and its timeline where that is asked for."""
     from ...simulator import simulate as door
     from ...simulator import units
+    from ...simulator.arguments import Settings
     from ...simulator.store.pipelines import answers
     from ..fit import resolved
 
     resources_of, remarks = costs.source(posed.problem, device)
     runs = resolved(posed, device, costs, resources_of)
-    how: dict[str, Any] = {"l2": machine.l2, "overhead": machine.overhead, "resolution": asked.resolution}
-    how |= {"steady_state": not asked.full}
+    how = Settings(l2=machine.l2, overhead=machine.overhead, resolution=asked.resolution, steady_state=not asked.full)
     timeline = None
     with answers(announce_compiler), limited_answer(limit.time_limit) as on_progress:
         if asked.trace:
             announce_compiler()
-            prediction, timeline = door.predict_with_timeline(runs, device, **how, on_progress=on_progress)
+            prediction, timeline = door.predict_with_timeline(runs, device, how, on_progress)
         else:
-            prediction = door.predict(runs, device, **how, on_progress=on_progress)
+            prediction = door.predict(runs, device, how, on_progress)
     if timeline and prediction.is_extrapolated:
         say(
             f"the trace steps through every CTA and ends at {units.duration(timeline.end_s)}; the figures printed"
