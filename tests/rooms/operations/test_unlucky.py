@@ -104,9 +104,9 @@ def test_waits_for_the_host_are_a_range_over_those_that_were_measured() -> None:
     operations, times = [torch_operation("add") for _ in range(50)], [[kernel(1e-6)]] * 50
     (hint,) = profiled(operations, times).hints
     assert "7.00 us to 31.0 us an operation, a step of 351 us to 1.55 ms; --set host.eager_s states yours" in hint.text
-    own = override(H200, ["host.eager_s=25e-6"])
-    assert measured_hosts_s("eager", own) == (25e-6, 25e-6)
-    assert measured_hosts_s("compiled", own) == measured_hosts_s("compiled", H200)
+    stated = override(H200, ["host.eager_s=25e-6"])
+    assert measured_hosts_s("eager", stated) == (25e-6, 25e-6)
+    assert measured_hosts_s("compiled", stated) == measured_hosts_s("compiled", H200)
 
 
 def test_what_is_unlucky_stands_in_a_line_with_its_cure() -> None:
