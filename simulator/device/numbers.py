@@ -9,7 +9,7 @@ from typing import Any
 from ..arguments import shown
 from ..names import unknown
 
-KINDS = ("datasheet", "measured", "counted", "fitted", "assumed")
+KINDS = ("datasheet", "measured", "counted", "fitted", "fitted on public tables", "assumed")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that would give orders to a terminal; lines and tabs are text."""
 

@@ -6,7 +6,7 @@ TensorRT-LLM. A call's time is that from its first kernel to the next call's, ga
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from ...simulator.device.device import Device
@@ -25,6 +25,8 @@ LINEAR = {
 """Kernel source of bf16 products, all of which are `torch.nn.functional.linear` -> calls in a graph."""
 FP8 = "CutlassFP8ScaledMMLinearKernel"
 """vLLM's product in fp8: a kernel converts the activations by a scale that is known, then comes the product."""
+LASTING_S = 1e-3
+"""Time at the peak from which on a product is under the power limit's control, though it runs a few dozen times."""
 OUTPUT, INPUT, QUANTIZED, WEIGHTS = 1, 2, 3, 16
 """Storages: weights from the last one on, inputs of calls behind them."""
 
@@ -79,10 +81,18 @@ def predict_row(row: TableRow, device: Device) -> PredictedRow:
         return PredictedRow(row=row, predicted_s=0.0, **bounds, reason=reason)
     own_inputs = row.framework.startswith("sglang")
     graph = [call for number in range(calls) for call in _linear(m, n, k, number, is_fp8, own_inputs)]
-    kernels = second_round(graph, device)
+    kernels = second_round(graph, _unthrottled(device) if flop_s < LASTING_S else device)
     reason = next((kernel.reason for kernel in kernels if kernel.source == "refused"), "")
     time_s = sum(kernel.time_s + device.launch_graph_s for kernel in kernels) / calls
     return PredictedRow(row=row, predicted_s=time_s, **bounds, reason=reason)
+
+
+def _unthrottled(device: Device) -> Device:
+    """A device whose power limit has not yet lowered its clock."""
+    short = device.torch_kernels["matmul.short_factor"]
+    return replace(
+        device, torch_kernels=device.torch_kernels.with_number("matmul.lasting_factor", short.value, short.origin)
+    )
 
 
 def _linear(m: int, n: int, k: int, number: int, is_fp8: bool, own_inputs: bool) -> list[Operation]:

@@ -15,7 +15,8 @@ from ..cost_model import SERIAL, KernelCostModel, part, scratch
 from ..operation import Operand, Operation
 from ..priced import Kernels
 from .elementwise import copied, iterate, random_fill
-from .products.matmul import Product, multiplied
+from .products.matmul import multiplied
+from .products.tensor_tiles import Product
 
 GATES = {0: 1, 1: 1, 2: 4, 3: 3}
 """cuDNN's mode (ReLU, tanh, LSTM, GRU) -> products of a unit in a step."""

@@ -81,10 +81,10 @@ def test_a_vocabulary_costs_what_its_last_tiles_leave_empty() -> None:
 
 def test_a_tail_costs_what_the_last_wave_leaves_idle() -> None:
     """Without it a product takes what its FLOP take at the tensor cores' clock, and a few per cent for its tiles."""
-    product = matmul(4096, 4096, 4096)
+    product = matmul(2304, 2304, 16384)
     prices = price(product, KernelCostModel(H200))
     idle_s = next(hint.time_s for hint in profiled([product], [prices]).hints if hint.cause == "tails")
-    least_s = 2 * 4096**3 / (H200.sms * H200.wgmma_fp16_flop_per_cycle * H200.tensor_clock_hz)
+    least_s = 2 * 2304**2 * 16384 / (H200.sms * H200.wgmma_fp16_flop_per_cycle * H200.tensor_clock_hz)
     assert least_s <= sum(made.time_s for made in prices) - idle_s <= 1.05 * least_s
 
 

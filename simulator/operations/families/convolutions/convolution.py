@@ -12,7 +12,8 @@ from ...cost_model import KernelCostModel, scratch
 from ...operation import Operand, Operation
 from ...priced import Kernels
 from ..elementwise import copied
-from ..products.matmul import ALIGNMENT_BYTES, Product, multiplied
+from ..products.matmul import ALIGNMENT_BYTES, multiplied
+from ..products.tensor_tiles import Product
 from ..reductions import SUM, reduced
 from .depthwise import added, depthwise, depthwise_backward, is_channels_last, is_depthwise
 from .grouped import filled_up, group_by_group, grouped_bytes, is_filled_up, of_turned_weights, runs_apart

@@ -11,7 +11,7 @@ from math import ceil, prod
 from ...cost_model import SERIAL, KernelCostModel, memset, scratch
 from ...operation import Operand
 from ...priced import KernelEstimate, Kernels
-from ..products.matmul import RATES, TILED
+from ..products.tensor_tiles import RATES, TILED
 
 Tile = tuple[int, int]
 TILES: tuple[Tile, ...] = ((128, 64), (256, 64), (128, 128), (256, 128))

@@ -18,7 +18,8 @@ from ...priced import Kernels, NoPrice
 from ..copies import cat
 from ..elementwise import copied, iterate
 from ..reductions import MEAN, SUM, reduced
-from .matmul import TILED, Product, matmul, multiplied, product_of, walked_s
+from .matmul import matmul, multiplied, product_of, walked_s
+from .tensor_tiles import TILED, Product
 
 SMALL_GROUP = 128
 """Rows or columns of a group up to which the small tile is taken (`dispatch_bf16_grouped_kernel_on_tile_size`)."""

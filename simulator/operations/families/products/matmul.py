@@ -1,36 +1,15 @@
-"""Matrix products of the vendor's library: tiles in waves on the tensor cores, or bytes.
+"""Matrix products of the vendor's library: on tensor cores (`tensor_tiles`), by old kernels, or without them."""
 
-A CTA multiplies a tile of the output; as many run at a time as there are SMs. A tile takes as long as its FLOP at the
-clock that the power limit allows, or as its operands take from L2. The library's choice of a tile is taken to be the
-fastest. Products too small to fill the GPU are split along K, and added up by a second kernel.
-"""
-
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, inf, prod
 
 from ...cost_model import KernelCostModel, memset
 from ...operation import Operand, Operation
 from ...priced import Kernels
 from ..elementwise import contiguous
+from .tensor_tiles import NVJET_TILES, RATES, STEP, TILED, Product, TileCost, fastest, sums_s
 
 Shape = tuple[int, ...]
-Tiles = tuple[tuple[int, int], ...]
-LARGEST_TILE = 320 * 128
-"""Elements of a tile: accumulators of two warp groups fill the registers (names of nvjet's kernels)."""
-TILES: Tiles = (
-    *(
-        (tall, wide)
-        for tall in (64, 128, 192, 256, 320, 384)
-        for wide in (8, 16, 32, 64, 96, 112, 128, 160, 192, 200, 256)
-        if tall * wide <= LARGEST_TILE
-    ),
-    (512, 64),
-)
-"""Tiles of nvjet's kernels, by their names: longer side, shorter side."""
-TILED = "matmul.tiled_norm"
-"""Norm of products, which load ahead but begin and end each tile."""
-STEP = 64
-"""Of K, that a tile loads at a time."""
 SIMT_TILES = ((256, 128, 1), (128, 128, 2), (128, 64, 2), (64, 64, 1), (128, 32, 1), (64, 32, 1), (32, 32, 1))
 """Tiles of products without tensor cores, and how many of them an SM takes at a time: one alone takes as long. Kind:
 measured, names of 24 products' kernels on one H100; how many is read off their times."""
@@ -47,14 +26,13 @@ UNALIGNED_SHORT = 256
 Kind: measured, names of 14 products' kernels on one H100."""
 ALIGNMENT_BYTES = 16
 DEEP_K = 8192
-"""K from which a product is split whose tiles of 64 x 64 fill at most half of the SMs; from SPLIT_K on, one of up to
-eight rows, or whose tiles fill less than SPLIT_SHARE. Kind: measured, names of 60 products' kernels on one H100."""
+"""K from which a product without tensor cores is split whose tiles of 64 x 64 fill at most half of the SMs; from
+SPLIT_K on, one of up to eight rows, or whose tiles fill less than SPLIT_SHARE. Kind: assumed, as products of bf16."""
 SPLIT_K = 3072
 SPLIT_SHARE = 0.45
 LEAST_K, UNALIGNED_LEAST_K = 1024, 500
 """Of a piece of K; of one of old kernels. Kind: fitted, 64 x 768 x 3072 and 32 x 1024 x 4096, and 1024 x 1024 x 1001,
 on one H100."""
-RATES = {"bfloat16": "fp16", "float16": "fp16", "tf32": "tf32", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
 COMPLEX, COMPLEX_PRODUCTS = "complex64", 4
 """Numbers whose product is four of float32, without tensor cores."""
 MULTIPLIED = frozenset(RATES) | {"float32", COMPLEX}
@@ -63,25 +41,6 @@ ADDED_TO = frozenset({"addmm", "_addmm_activation", "baddbmm", "addmv"})
 """Products whose first operand is added; an activation is done in the same kernel (`CUBLASLT_EPILOGUE_GELU_BIAS`)."""
 COPYING = frozenset({"mm", "addmm", "bmm", "baddbmm"})
 """Products that copy operands whose rows and columns both lie scattered (`is_multiplied`)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
-    """A batch of matrix products, [m, k] times [k, n].
-
-    Args:
-        aligned: rows of all matrices begin at multiples of 16 bytes; pairs: of 4, not of 16;
-        along_k: K is innermost in both operands.
-    """
-
-    batch: int
-    m: int
-    n: int
-    k: int
-    dtype: str
-    aligned: bool = True
-    pairs: bool = False
-    along_k: bool = False
 
 
 def matmul(operation: Operation, gpu: KernelCostModel) -> Kernels:
@@ -127,7 +86,7 @@ def product_of(operation: Operation) -> Product:
 def ctas_of(operation: Operation, gpu: KernelCostModel) -> int:
     """Tiles of the fastest kernel for an operation, K in one piece."""
     product = product_of(operation)
-    return _fastest(product, _rate(product, gpu)[0], gpu)[1]
+    return fastest(product, _rate(product, gpu)[0], gpu).ctas
 
 
 def _sizes(name: str, left: Shape, right: Shape, output: Shape) -> tuple[int, int, int, int]:
@@ -163,17 +122,16 @@ def multiplied(
     long, short = max(product.m, product.n), min(product.m, product.n)
     is_old = product.dtype in RATES and not product.aligned and short > 1
     rate, note = _rate(product, gpu, is_old=is_old)
-    time, ctas = _fastest(product, rate, gpu)
-    splits = 1
-    side = 128 if product.pairs else _unaligned_tile(long, short) if is_old else 64
-    few = product.batch * ceil(long / side) * ceil(short / side)
-    least = SPLIT_K if short <= 8 or few < SPLIT_SHARE * gpu.sms else DEEP_K
-    if few <= gpu.sms // 2 and product.k >= least:
-        tile, splits = (64, min(64, max(8, 1 << (short - 1).bit_length()))), min(gpu.sms // few, product.k // LEAST_K)
-        time = _tile_s(tile, ceil(product.k / splits), product, rate, gpu)
     if is_old:
-        splits = max(min(gpu.sms // few, product.k // UNALIGNED_LEAST_K), 1)
+        side = 128 if product.pairs else _unaligned_tile(long, short)
+        ctas = product.batch * ceil(long / side) * ceil(short / side)
+        splits = max(min(gpu.sms // ctas, product.k // UNALIGNED_LEAST_K), 1)
         time = _unaligned_s(product, side, splits, gpu)
+    elif product.dtype in RATES:
+        choice = fastest(product, rate, gpu)
+        time, ctas, splits = choice.time_s, choice.ctas, choice.pieces
+    else:
+        time, ctas, splits = _without_tensor_cores(product, rate, gpu)
     kernels = []
     handed_out = ctas > 2 * gpu.sms and product.aligned and product.dtype in RATES
     if handed_out and gpu.device.compute_capability == "9.0":
@@ -185,14 +143,14 @@ def multiplied(
             writes,
             source="matmul",
             tensor_s=time,
-            start_s=gpu.cost("matmul.start_s"),
+            start_s=gpu.cost("matmul.tensor_start_s" if product.dtype in RATES and not is_old else "matmul.start_s"),
             hbm_fraction=gpu.cost("matmul.stream_fraction"),
             overlap=TILED,
             note=note,
         )
     )
     if splits > 1:
-        sums = 4.0 * splits * product.batch * product.m * product.n / gpu.device.l2_bytes_per_s
+        sums = sums_s(product, splits, gpu)
         kernels.append(gpu.kernel("splitKreduce", (), writes, source="matmul", l2_s=sums, chain=4))
     return kernels
 
@@ -209,7 +167,8 @@ def _rate(product: Product, gpu: KernelCostModel, *, is_old: bool = False) -> tu
     device = gpu.device
     if product.dtype in RATES and (peak := _tensor_peak(product, gpu)):
         if product.aligned:
-            return peak, ""
+            clock_hz = min(gpu.cost("matmul.lasting_factor") * device.tensor_clock_hz, device.tensor_boost_clock_hz)
+            return peak * clock_hz / device.tensor_clock_hz, ""
         fraction = 1.0 if is_old else gpu.cost("matmul.unaligned_fraction")
         return fraction * peak, "rows do not begin at multiples of 16 bytes"
     return gpu.cost(
@@ -238,25 +197,26 @@ def _unaligned_s(product: Product, side: int, splits: int, gpu: KernelCostModel)
     return max(min(tried), 2.0 * product.batch * product.m * product.n * product.k / flop_per_s)
 
 
-def _fastest(product: Product, rate: float, gpu: KernelCostModel) -> tuple[float, int]:
-    """Time and CTAs of the fastest of all tiles."""
-    long, short = max(product.m, product.n), min(product.m, product.n)
-    if product.dtype not in RATES and short > SIMT_SHORT:
-        return _fastest_simt(product, gpu)
-    tried = [(inf, 1)]
-    if product.dtype not in RATES and short > 1:
-        tried = [_fastest_simt(product, gpu)]
-    for tall, wide in TILES:
-        if (wide > 16 and wide >= 2 * short) or (tall > 64 and tall >= 2 * long):
+def _without_tensor_cores(product: Product, rate: float, gpu: KernelCostModel) -> tuple[float, int, int]:
+    """Time, CTAs and pieces of K of the fastest tiles; vectors are multiplied at a rate."""
+    long, short = product.sides
+    few = product.batch * ceil(long / 64) * ceil(short / 64)
+    least = SPLIT_K if short <= 8 or few < SPLIT_SHARE * gpu.sms else DEEP_K
+    if few <= gpu.sms // 2 and product.k >= least:
+        splits = min(gpu.sms // few, product.k // LEAST_K)
+        tile = (64, min(64, max(8, 1 << (short - 1).bit_length())))
+        return _vector_tile_s(tile, ceil(product.k / splits), rate, gpu), few, splits
+    if short > SIMT_SHORT:
+        return (*_fastest_simt(product, gpu), 1)
+    tried = [_fastest_simt(product, gpu)] if short > 1 else []
+    for tall, wide in NVJET_TILES:
+        if wide > 16 or (tall > 64 and tall >= 2 * long):
             continue
-        for rows, columns in {(tall, wide), (wide, tall)}:
-            ctas = product.batch * ceil(product.m / rows) * ceil(product.n / columns)
-            waves = _waves(ctas, gpu)
-            time = waves * _tile_s((tall, wide), product.k, product, rate, gpu) + (waves - 1) * gpu.cost(
-                "matmul.tile_s"
-            )
-            tried.append((time, ctas))
-    return min(tried)
+        ctas = product.batch * ceil(long / tall) * ceil(short / wide)
+        waves = ceil(ctas / gpu.sms)
+        time = waves * (_vector_tile_s((tall, wide), product.k, rate, gpu) + gpu.cost("matmul.tile_s"))
+        tried.append((time - gpu.cost("matmul.tile_s"), ctas))
+    return (*min(tried), 1)
 
 
 def _fastest_simt(product: Product, gpu: KernelCostModel) -> tuple[float, int]:
@@ -283,23 +243,15 @@ def _simt_tile_s(tile: tuple[int, int], depth: int, gpu: KernelCostModel) -> flo
 
 def walked_s(product: Product, tile: tuple[int, int], gpu: KernelCostModel) -> tuple[float, str]:
     """Time of a product in tiles of so many rows and columns [s], and what is guessed in it."""
-    rows, columns = tile
     rate, note = _rate(product, gpu)
-    ctas = product.batch * ceil(product.m / rows) * ceil(product.n / columns)
-    sides = (max(tile), min(tile))
-    return _waves(ctas, gpu) * (_tile_s(sides, product.k, product, rate, gpu) + gpu.cost("matmul.tile_s")), note
+    ctas = product.batch * ceil(product.m / tile[0]) * ceil(product.n / tile[1])
+    return ceil(ctas / gpu.sms) * TileCost(product, rate, gpu)(*tile, product.k), note
 
 
-def _waves(ctas: int, gpu: KernelCostModel) -> int:
-    return ceil(ctas / gpu.sms)
-
-
-def _tile_s(tile: tuple[int, int], depth: int, product: Product, rate: float, gpu: KernelCostModel) -> float:
-    """A tile: its FLOP, or its operands, half of the longer side from L2 to each of a pair [s]."""
+def _vector_tile_s(tile: tuple[int, int], depth: int, rate: float, gpu: KernelCostModel) -> float:
+    """A tile of few columns without tensor cores: its FLOP, or its operands, half of the longer side from L2 [s]."""
     tall, wide = tile
-    item = {"fp8": 1, "fp16": 2}.get(RATES.get(product.dtype, ""), 4)
-    sent = (tall / 2 + wide) * depth * item / (gpu.device.l2_bytes_per_s / gpu.sms)
-    taken = gpu.cycles_s((tall + wide) * depth * item / gpu.device.sm_fill_bytes_per_cycle)
+    sent = (tall / 2 + wide) * depth * 4 / (gpu.device.l2_bytes_per_s / gpu.sms)
+    taken = gpu.cycles_s((tall + wide) * depth * 4 / gpu.device.sm_fill_bytes_per_cycle)
     stepped = gpu.cycles_s(gpu.cost("matmul.step_cycles") * depth / STEP)
-    begun = 0.0 if product.dtype in RATES else gpu.cost("matmul.simt_tile_s")
-    return max(2.0 * tall * wide * depth / rate, sent, taken, stepped) + begun
+    return max(2.0 * tall * wide * depth / rate, sent, taken, stepped) + gpu.cost("matmul.simt_tile_s")
