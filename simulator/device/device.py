@@ -60,7 +60,8 @@ class Device:
     product: str = ""
     """Part of the product name that its driver reports; empty: it is not looked for."""
     held_against: str = ""
-    """Where predictions for it are held against measurements; empty: none was."""
+    public_tables: str = ""
+    """Where predictions are held against its own counters, and which against public tables; empty: none was."""
     sms: int = number(1, 1024, whole=True, doc="streaming multiprocessors")
     boost_clock_hz: float = number(1e8, 1e10, doc="SM clock when power allows")
     gpc_clock_spread: float = number(
@@ -213,7 +214,7 @@ class Device:
 
 SAME_RATE = {"fp16_acc16": "fp16", "fp8_acc16": "fp8", "mxfp8": "fp8"}
 """Kind of matmul -> the one whose rate it has where a device file says nothing of it."""
-TEXTS = {"name": True, "compute_capability": True, "product": False, "held_against": False}
+TEXTS = {"name": True, "compute_capability": True, "product": False, "held_against": False, "public_tables": False}
 """Keys of a device file that are no numbers, and whether they must be there."""
 DEVICE_KEYS = "`tilesight devices h200 --all`"
 """The command that lists the keys of a device."""

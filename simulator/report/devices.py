@@ -72,7 +72,7 @@ def devices_dict(devices: Mapping[str, Device]) -> dict[str, object]:
         "devices": [
             {"device": name, "name": device.name, "compute_capability": device.compute_capability, "sms": device.sms}
             | {key: getattr(device, key) for key in ("boost_clock_hz", "l2_bytes", "hbm_bytes", "hbm_peak_bytes_per_s")}
-            | {"tensor_fp16_flop_per_s": tensor_peak_flop_per_s(device, "fp16")}
+            | {"tensor_fp16_flop_per_s": tensor_peak_flop_per_s(device, "fp16"), "checked_by": list(checks(device))}
             for name, device in devices.items()
         ],
     }
@@ -90,6 +90,7 @@ def devices_text(devices: Mapping[str, Device], width: int, color: bool = False)
             column("device", list(devices), left=True),
             column("name", [device.name for device in all_devices], 1, left=True),
             column("cc", [device.compute_capability for device in all_devices], 3),
+            column("checked by", [", ".join(checks(device)) or "nothing" for device in all_devices], left=True),
             column("SMs", [str(device.sms) for device in all_devices]),
             column("boost", [units.clock(device.boost_clock_hz) for device in all_devices], 2),
             column("L2", [units.capacity(device.l2_bytes) for device in all_devices]),
@@ -104,6 +105,12 @@ def devices_text(devices: Mapping[str, Device], width: int, color: bool = False)
     return "\n".join([drawn, "", *wrapped([peak], width)])
 
 
+def checks(device: Device) -> dict[str, str]:
+    """How predictions for it were checked: way -> where, or which."""
+    ways = {"own counters": device.held_against, "public tables": device.public_tables}
+    return {way: where for way, where in ways.items() if where}
+
+
 def device_dict(name: str, device: Device) -> dict[str, object]:
     """The object that `devices NAME --json` prints. Args: name: as the user gave it."""
     return {
@@ -111,6 +118,7 @@ def device_dict(name: str, device: Device) -> dict[str, object]:
         "device": name,
         "name": device.name,
         "compute_capability": device.compute_capability,
+        "checked_by": checks(device),
         "numbers": {row.key: row.to_dict() for row in _of_device(device)},
         "sm": {row.key: row.to_dict() for rows in _of_sm(device).values() for row in rows},
         "torch_kernels": {row.key: row.to_dict() for rows in _of_kernels(device).values() for row in rows},
@@ -168,7 +176,9 @@ def device_text(name: str, device: Device, width: int, every: bool = False) -> s
         every: all of them with their sources, then those of its SM, by the part of the model that reads them, and those
             of kernels of torch and its libraries, by family.
     """
-    lines = [f"{name}: {device.name}, compute capability {device.compute_capability}", ""]
+    checked = "; ".join(f"{way}: {where}" for way, where in checks(device).items()) or "nothing"
+    said = wrapped([f"Checked by {checked}."], width)
+    lines = [f"{name}: {device.name}, compute capability {device.compute_capability}", *said, ""]
     main, sm, kernels = _of_device(device), _of_sm(device), _of_kernels(device)
     if not every:
         replaced = [row for rows in (*sm.values(), *kernels.values()) for row in rows if row.origin == SET]

@@ -129,10 +129,11 @@ def device_notes(name: str, device: Device, settings: Sequence[str] | None) -> t
     changed = tuple(f"device changed by --set {setting}" for setting in settings or [])
     if device.held_against:
         return changed
+    but = f" but with public tables ({device.public_tables})" if device.public_tables else ""
     weak = sum(origin.kind in ("assumed", "fitted") for origin in device.provenance.values())
     return (
         *changed,
-        f"no prediction for {name} was held against a measurement by this project;"
+        f"no prediction for {name} was held against a measurement by this project{but};"
         f" {weak} of the {len(device.provenance)} numbers of its file are assumed, or scaled from other GPUs",
     )
 
