@@ -3,8 +3,7 @@
 Device files are TOML, one line a number: `l2_bytes = { value = 62914560, kind = "measured", source = "..." }`.
 `load_device("h200")` reads the folder `catalogue/`, `load_device("path/to/file.toml")` any other file;
 names may be short and in any case: `H100` is `h100-sxm`, `RTX 4090` is `rtx-4090`.
-What belongs to the architecture stands in `sm/` (`sm_numbers`); a table `[sm]` replaces single numbers of it.
-What kernels of torch and its libraries cost there stands in `torch_kernels/` (`torch_kernels`), likewise.
+What belongs to the architecture stands in `sm/` and `torch_kernels/`; a table `[sm]` replaces single numbers of it.
 A what-if is `dataclasses.replace(device, l2_bytes=...)` or `--set l2_bytes=...` (`what_if`).
 """
 
