@@ -110,10 +110,7 @@ def test_what_is_assumed_by_its_source_is_of_that_kind(name: str) -> None:
 
 @pytest.mark.parametrize("name", DATASHEETS)
 def test_device_file_has_one_line_a_number(name: str) -> None:
-    """A changed number is a one-line diff: no table spans lines, and the lines keep the order of `Device`.
-
-    Costs of kernels stand in tables behind them.
-    """
+    """A changed number is a one-line diff, in the order of `Device`; costs of kernels stand in tables behind them."""
     lines = text_of(name).partition("\n[")[0].splitlines()
     keys = [line.split(" = ")[0] for line in lines if line and not line.startswith("#")]
     order = [field.name for field in dataclasses.fields(Device) if field.name in keys]
