@@ -83,11 +83,9 @@ def test_a_sector_that_a_warp_stores_to_in_part_counts_twice(size_bytes: int, of
 
 
 def test_what_a_warp_stores_to_a_sector_one_after_the_other_reaches_l2_together() -> None:
-    """16 stores of 2 B fill the sectors that none of them fills: an H200 takes such rows as fast as whole sectors.
-
-    Softmax and element-wise kernels over rows of 3,000 keys, whose stores Triton makes 2 B wide: 2.04 to 2.13 million
-    cycles measured, 2.04 to 2.08 predicted so, and 3.47 with 16 accesses a sector.
-    """
+    """16 stores of 2 B fill the sectors that none of them fills: an H200 takes such rows as fast as whole sectors."""
+    # Softmax and element-wise kernels over rows of 3,000 keys, whose stores Triton makes 2 B wide: 2.04 to 2.13 million
+    # cycles measured, 2.04 to 2.08 predicted so, and 3.47 with 16 accesses a sector.
     stores = [
         CtaAccess(place=at, visit=0, addresses=addresses.reshape(1, 32), active=ALL[0], size_bytes=2, anchor=0)
         for at, addresses in enumerate(LANES * 32 + 2 * at for at in range(16))
