@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from .. import units
 from ..display.words import percent
+from ..launch.lists import Lists
 from ..launch.program import Tile
 from ..launch.walk import tally
 from ..limits import SECTOR_BYTES
@@ -159,8 +160,18 @@ def _packed(shares: Mapping[str, float]) -> LaunchChange:
         if share is None:
             return tile
         if tile.lists is not None:
-            return replace(tile, lists=tile.lists.shortened(share))
+            shorter = tile.lists.shortened(share)
+            share *= _pieces(tile.lists) / _pieces(shorter)
+            tile = replace(tile, lists=shorter)
+            if share > WASTED:
+                return tile
+        touched = tile.rows * -(-tile.cols // SECTOR_BYTES) * SECTOR_BYTES
         cols = max(SECTOR_BYTES, round(tile.cols * share / SECTOR_BYTES) * SECTOR_BYTES)
-        return replace(tile, cols=cols, rows=max(1, round(tile.rows * share * tile.cols / cols)))
+        return replace(tile, cols=cols, rows=max(1, round(share * touched / cols)))
 
     return lambda launch: with_tiles(launch, packed)
+
+
+def _pieces(lists: Lists) -> int:
+    """Pieces of all its lists."""
+    return int(lists.spans[:, 1].sum())

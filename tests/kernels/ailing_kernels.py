@@ -95,6 +95,27 @@ def strided(stride: int, size: int = 1 << 22) -> None:
     scale[(size // 1024,)](x, y, STRIDE=stride, BLOCK=1024)
 
 
+@triton.jit
+def scaled_product(A, B, SA, SB, C, M, N, K, ROW: tl.constexpr, GROUP: tl.constexpr):
+    m, n, k = tl.program_id(0) * 64 + tl.arange(0, 64), tl.program_id(1) * 128 + tl.arange(0, 128), tl.arange(0, 128)
+    acc = tl.zeros((64, 128), tl.float32)
+    for g in range(K // 128):
+        a, b = tl.load(A + m[:, None] * K + g * 128 + k[None, :]), tl.load(B + n[None, :] * K + g * 128 + k[:, None])
+        of_rows, of_columns = tl.load(SA + m * ROW + g * GROUP), tl.load(SB + n * ROW + g * GROUP)
+        acc += tl.dot(a, b, out_dtype=tl.int32).to(tl.float32) * of_rows[:, None] * of_columns[None, :]
+    tl.store(C + m[:, None] * N + n[None, :], acc.to(tl.bfloat16))
+
+
+def scaled(across: bool, size: int = 4096) -> None:
+    """A product in 8 bits whose scales, of rows and columns for each step, lie apart, or side by side."""
+    a, b = (torch.empty(size, size, device="cuda", dtype=torch.int8) for _ in "ab")
+    c = torch.empty(size, size, device="cuda", dtype=torch.bfloat16)
+    rows, columns = (torch.empty(size * size // 128, device="cuda") for _ in "ab")
+    steps = (size // 128, 1) if across else (1, size)
+    grid = (size // 64, size // 128)
+    scaled_product[grid](a, b, rows, columns, c, size, size, size, *steps, num_warps=4, num_stages=3)
+
+
 def multiplied(m: int, n: int, k: int, tile: tuple[int, int, int], num_warps: int, num_stages: int) -> None:
     """A matrix product."""
     a, b = (torch.empty(*shape, device="cuda", dtype=torch.float16) for shape in ((m, k), (k, n)))

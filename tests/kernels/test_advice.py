@@ -9,7 +9,7 @@ from tilesight.kernels.launch.availability import missing_package
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 import ailing_kernels
-from ailing_kernels import blended, multiplied, paged, strided, summed, tiles_transposed, transposed, weighed
+from ailing_kernels import blended, multiplied, paged, scaled, strided, summed, tiles_transposed, transposed, weighed
 
 from tilesight import capture, predict
 from tilesight.predicting import KernelsPrediction
@@ -34,6 +34,7 @@ def product(tile: tuple[int, int, int], num_stages: int) -> None:
     [
         (lambda: strided(8), lambda: strided(1), "uncoalesced"),
         (lambda: strided(2), lambda: strided(1), "uncoalesced"),
+        (lambda: scaled(True), lambda: scaled(False), "uncoalesced"),
         (lambda: blended(80), lambda: blended(128), "spills"),
         (lambda: blended(64), lambda: blended(128), "spills"),
         (lambda: summed(True), lambda: summed(False), "atomics"),
@@ -47,6 +48,7 @@ def product(tile: tuple[int, int, int], num_stages: int) -> None:
     ids=[
         "stride 8",
         "stride 2",
+        "scales",
         "few spills",
         "spills",
         "atomics",
