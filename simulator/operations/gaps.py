@@ -43,9 +43,14 @@ class StreamTimeline:
         return self.host_wait_s > LAUNCH_BOUND * self.end_s
 
 
-def host_key(mode: str) -> str:
-    """The number of what the host takes for an operation that launches [s]. Args: mode: of the step, e.g. `eager`."""
-    return "host.eager_s" if mode == "eager" else "host.compiled_s"
+def host_key(mode: str, which: str = "") -> str:
+    """The number of what the host takes for an operation that launches [s].
+
+    Args:
+        mode: of the step, e.g. `eager`.
+        which: `_least` or `_most` of the hosts that were measured; empty: the usual one.
+    """
+    return f"host.{'eager' if mode == 'eager' else 'compiled'}{which}_s"
 
 
 def host_s(mode: str, device: Device) -> float:
@@ -58,7 +63,7 @@ def measured_hosts_s(mode: str, device: Device) -> tuple[float, float]:
     key, numbers = host_key(mode), device.torch_kernels
     if numbers[key].origin.kind == "set":
         return (numbers[key].value,) * 2
-    return numbers[key.replace("_s", "_least_s")].value, numbers[key.replace("_s", "_most_s")].value
+    return numbers[host_key(mode, "_least")].value, numbers[host_key(mode, "_most")].value
 
 
 def queued(

@@ -23,6 +23,7 @@ SECTIONS = {
     "hbm_bytes": "# Device memory",
     "mma_fp16_flop_per_cycle": "# Rates per SM and SM clock cycle",
     "launch_ramp_cycles": "# Launch",
+    "nvlink_bytes_per_s": "# Links",
 }
 """First key of a section -> its heading."""
 

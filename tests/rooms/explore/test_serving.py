@@ -72,7 +72,7 @@ def test_a_head_dimension_between_powers_of_two_and_a_ragged_tile_are_unlucky() 
     """96 is padded to 128; 65 rows take two tiles of 64, half of which is padding."""
     shape = {"hidden_size": 768, "num_attention_heads": 8, "num_hidden_layers": 2, "torch_dtype": "bfloat16"}
     (layers,) = _served(model_of({**shape, "model_type": "llama"}, "it"), seqlen=65).kinds
-    lines = {item.kind: item.line for item in layers.unlucky}
+    lines = {item.cause: f"{item.text}; {item.cure}" for item in layers.unlucky}
     assert "D = 96 is padded to 128: 1.33x" in lines["head_dim"] and "64 + 32" in lines["head_dim"]
     assert "ends 1 rows into a tile of 64: 49 % is padding" in lines["ragged_tile"]
 
@@ -80,8 +80,8 @@ def test_a_head_dimension_between_powers_of_two_and_a_ragged_tile_are_unlucky() 
 def test_what_would_cure_idle_sms_is_simulated() -> None:
     """A few heads leave SMs idle; several sequences together take less each, and the line says how much."""
     (layers,) = _served(load_model("llama-3-8b"), tp=8, seqlen=1024).kinds
-    (tail,) = [item for item in layers.unlucky if item.kind == "tail"]
-    assert "0.24 waves of CTAs" in tail.cost
+    (tail,) = [item for item in layers.unlucky if item.cause == "tail"]
+    assert "0.24 waves of CTAs" in tail.text
     assert "8 sequences prefilled together take" in tail.cure and tail.cure.endswith("% less")
 
 

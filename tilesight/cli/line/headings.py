@@ -8,9 +8,9 @@ from .listing import write
 
 PROBLEM, MORE_PROBLEM = "Problem", f"Problem, as other schedules than {DEFAULT_SCHEDULE} take it"
 SCHEDULE, MORE_SCHEDULE = "Schedule's options", f"Options of other schedules than {DEFAULT_SCHEDULE}"
-MODE, MODEL = "How the step runs", "Of hf:config.json"
+MODE, MODEL, TABLE = "How the step runs", "Of hf:config.json", "Public tables"
 DEVICE, COST, OUTPUT, OTHERS = "Device", "Cost", "Output", "Options"
-ORDER = ("Arguments", PROBLEM, MORE_PROBLEM, SCHEDULE, MORE_SCHEDULE, MODE, MODEL, DEVICE, COST, OUTPUT, OTHERS)
+ORDER = ("Arguments", PROBLEM, MORE_PROBLEM, SCHEDULE, MORE_SCHEDULE, MODE, MODEL, TABLE, DEVICE, COST, OUTPUT, OTHERS)
 NAMED = {
     **dict.fromkeys(
         ("--pass", "--problem", "--model", "--tp", "--layers", "--seqlen", "--seqlen-q", "--seqlen-k"), PROBLEM
@@ -27,7 +27,7 @@ NAMED = {
 """Option -> its heading, in every command."""
 NAMED_OF = {
     "profile": dict.fromkeys(("--tokens", "--decode", "--buckets", "--batch", "--layers"), MODEL),
-    "validate": {"--page": OUTPUT},
+    "validate": {"--page": OUTPUT, **dict.fromkeys(("--table", "--kind", "--sample", "--part"), TABLE)},
 }
 """Command -> the same of its own options."""
 
