@@ -198,9 +198,9 @@ def _rates(
         add_part_cycles=device.l2_add_part_s * clock_hz,
         add_again_cycles=device.l2_add_again_s * clock_hz,
         add_far_cycles=device.l2_add_far_s * clock_hz,
-        slice_block_bytes=device.l2_slice_block_bytes or LINE_BYTES,
-        slice_group_bytes=device.l2_slice_group_bytes or device.l2_slice_block_bytes or LINE_BYTES,
-        slice_stretch_bytes=device.l2_slice_stretch_bytes or device.l2_slice_block_bytes or LINE_BYTES,
+        slice_block_bits=_bits(device.l2_slice_block_bytes or LINE_BYTES),
+        slice_group_bits=_bits(device.l2_slice_group_bytes or device.l2_slice_block_bytes or LINE_BYTES),
+        slice_stretch_bits=_bits(device.l2_slice_stretch_bytes or device.l2_slice_block_bytes or LINE_BYTES),
         request_cycles=device.sm.l2_request_s * clock_hz,
         request_most_bytes=_request_most_bytes(device),
         tlb_entry_bytes=device.sm.tlb_entry_bytes,
@@ -237,6 +237,11 @@ def _rates(
         spilled_granules=lowered.spilled_granules,
         spilled_bytes=lowered.spilled_bytes,
     )
+
+
+def _bits(size: int) -> int:
+    """Bits of an address within so many bytes, a power of two; else within the next smaller one."""
+    return int(size).bit_length() - 1
 
 
 def _request_most_bytes(device: Device) -> float:

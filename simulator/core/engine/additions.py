@@ -34,11 +34,11 @@ def add(
     count, done = len(slices), time
     if count == 0:
         return done
-    pieces = min(count, max(1, size // rates.slice_block_bytes))
+    pieces = min(count, max(1, size >> rates.slice_block_bits))
     sectors = size / pieces / SECTOR_BYTES
     turns = sectors * (rates.add_sector_cycles + part * (rates.add_part_cycles - rates.add_sector_cycles))
     for piece in range(pieces):
-        begin = place + piece * rates.slice_block_bytes
+        begin = place + (piece << rates.slice_block_bits)
         which = home_of(begin, count, rates)
         if rates.partitions > 1 and which * rates.partitions // count != near:
             through = (which + count // 2) % count

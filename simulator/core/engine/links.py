@@ -44,9 +44,9 @@ class Rates(NamedTuple):
         add_sector_cycles, add_part_cycles: that an addition takes a slice of L2, for each sector: a whole one, a part.
         add_again_cycles: at least, where it is to the same place as the one before.
         add_far_cycles: that a sector from the other partition takes the slice of its own that it comes through.
-        slice_block_bytes: of memory that lie together in a slice of L2 [B].
-        slice_group_bytes: that lie in two slices, block by block in turns [B].
-        slice_stretch_bytes: in which no slice comes twice [B].
+        slice_block_bits: of memory that lie together in a slice of L2 [bits of an address, for all three].
+        slice_group_bits: that lie in two slices, block by block in turns.
+        slice_stretch_bits: in which no slice comes twice.
         request_cycles: that a request for a line takes a slice.
         request_most_bytes: of a granule beyond which the port takes longer than the slices [B].
         tlb_entry_bytes, tlb_miss_cycles: see `translations`.
@@ -94,9 +94,9 @@ class Rates(NamedTuple):
     add_part_cycles: float
     add_again_cycles: float
     add_far_cycles: float
-    slice_block_bytes: int
-    slice_group_bytes: int
-    slice_stretch_bytes: int
+    slice_block_bits: int
+    slice_group_bits: int
+    slice_stretch_bits: int
     request_cycles: float
     request_most_bytes: float
     tlb_entry_bytes: int

@@ -22,16 +22,17 @@ STEPS = (7, 11, 13, 17, 19, 23)
 @inlined
 def home_of(place: int, count: int, rates: Rates) -> int:
     """The slice that a place lies in. Args: place: its address [B]; count: of slices."""
-    half, pairs = count // 2, count // 4
+    half, pairs = count >> 1, count >> 2
+    block = place >> rates.slice_block_bits
     if pairs == 0:
-        return mixed(place // rates.slice_block_bytes) * count >> 32
-    group = place // rates.slice_group_bytes
-    turn = group // 2
-    drawn = mixed(turn * 2 * rates.slice_group_bytes // rates.slice_stretch_bytes)
+        return mixed(block) * count >> 32
+    group = place >> rates.slice_group_bits
+    turn = group >> 1
+    drawn = mixed((turn << rates.slice_group_bits + 1) >> rates.slice_stretch_bits)
     partition = (group + mixed(turn)) & 1
     drawn = drawn >> 16 * partition & 0xFFFF
     pair = (STEPS[drawn % len(STEPS)] * turn + drawn) % pairs
-    return partition * half + pair * 2 + place // rates.slice_block_bytes % 2
+    return partition * half + pair * 2 + (block & 1)
 
 
 @inlined
@@ -49,11 +50,13 @@ def request(slices: np.ndarray, rates: Rates, place: int, size: int, near: int, 
     if count == 0 or size > rates.request_most_bytes:
         return done
     side = count // rates.partitions
-    for begin in range(place, place + size, rates.slice_group_bytes):
-        part = min(rates.slice_group_bytes, place + size - begin)
-        which = home_of(begin, count, rates) % side + near * side
+    group, block = 1 << rates.slice_group_bits, 1 << rates.slice_block_bits
+    for begin in range(place, place + size, group):
+        part = min(group, place + size - begin)
+        which = home_of(begin, count, rates)
+        which += near * side if which < side else (near - 1) * side
         cycles = (part + LINE_BYTES - 1) // LINE_BYTES * rates.request_cycles
-        if part > rates.slice_block_bytes:
+        if part > block:
             cycles /= 2.0
             slices[which ^ 1, FREE] = max(slices[which ^ 1, FREE], time) + cycles
             done = max(done, slices[which ^ 1, FREE])
