@@ -29,9 +29,11 @@ def optional_whole(name: str, value: object, least: int = 1) -> int | None:
 
 def truth(name: str, value: object) -> bool:
     """True or False, of numpy's as well. Raises: ValueError: it is neither; texts and numbers are not."""
+    if isinstance(value, bool):
+        return value
     import numpy as np  # here alone: code that records launches runs where there may be none
 
-    if not isinstance(value, (bool, np.bool_)):
+    if not isinstance(value, np.bool_):
         raise ValueError(f"{name} = {shown(value)}: must be True or False")
     return bool(value)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.arguments import Settings
 from users_file import FILE
 
 from tilesight.cli.main import main
@@ -81,10 +82,10 @@ def test_a_launch_keeps_its_answer_where_do_bench_cannot_be_told(
     """A note says why; asked for, it is refused."""
     simulate = traced_runs.simulate_costed
 
-    def failing(*launches: object, **how: object) -> object:
-        if how["l2"] == "dirty":
+    def failing(launches: object, device: object, settings: Settings, **how: object) -> object:
+        if settings.l2 == "dirty":
             raise RuntimeError("no zeros")
-        return simulate(*launches, **how)
+        return simulate(launches, device, settings, **how)
 
     monkeypatch.setattr(traced_runs, "simulate_costed", failing)
     monkeypatch.setenv("TILESIGHT_PREDICTIONS", "off")
