@@ -71,8 +71,8 @@ class Product:
         return {"fp8": 1, "fp16": 2}.get(RATES.get(self.dtype, ""), 4)
 
     @property
-    def is_whole(self) -> int:
-        """Multiplications below which it may stay in one piece; 0: K is too long, or it is of vectors."""
+    def multiplications(self) -> int:
+        """Of a product that may be too small to be split along K; 0: K is too long, or it is of vectors."""
         return self.batch * self.m * self.n * self.k if min(self.m, self.n) > 1 and self.k <= WHOLE_K else 0
 
 
@@ -90,7 +90,7 @@ def fastest(product: Product, rate: float, gpu: KernelCostModel) -> Choice:
     norm = gpu.cost(TILED)
     size = product.item_bytes * product.k * (product.m + product.n) + 2.0 * product.m * product.n
     cold_s = product.batch * size / (gpu.hbm_bytes_per_s * gpu.cost("matmul.stream_fraction"))
-    whole = 0 < product.is_whole < gpu.cost("matmul.whole_products")
+    whole = 0 < product.multiplications < gpu.cost("matmul.whole_products")
     tile_s = TileCost(product, rate, gpu, serial=whole)
     best, least_s = Choice(time_s=inf, ctas=1, pieces=1), inf
     for rows, columns in _tiles(product, gpu):
