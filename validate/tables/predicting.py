@@ -61,8 +61,6 @@ class PredictedRow:
 
 def predict_row(row: TableRow, device: Device) -> PredictedRow:
     """Price a row. Args: device: the row's."""
-    if row.kind != "gemm":
-        return PredictedRow(row=row, predicted_s=0.0, roofline_s=0.0, least_s=0.0, reason="not priced yet")
     m, n, k = (row.sizes[name] for name in ("m", "n", "k"))
     is_fp8 = row.source == FP8
     calls = CALLS if is_fp8 else LINEAR.get(row.source, 0) if row.dtype == "bfloat16" else 0

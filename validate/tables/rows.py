@@ -16,18 +16,14 @@ from zipfile import BadZipFile, ZipFile
 
 from ...simulator.device.device import device_of_product
 
-Kind = Literal["gemm", "prefill", "decode"]
+Kind = Literal["gemm"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-FILES = {"gemm": "gemm_perf", "prefill": "context_attention_perf", "decode": "generation_attention_perf"}
-SIZES = {
-    "gemm": ("m", "n", "k"),
-    "prefill": ("batch_size", "num_heads", "num_key_value_heads", "head_dim", "window_size", "isl"),
-    "decode": ("batch_size", "num_heads", "num_key_value_heads", "head_dim", "window_size", "step"),
-}
+FILES: dict[Kind, str] = {"gemm": "gemm_perf"}
+SIZES: dict[Kind, tuple[str, ...]] = {"gemm": ("m", "n", "k")}
 """Columns of a problem."""
 Part = Literal["fit", "check", "test"]
 PARTS: tuple[Part, ...] = ("test", "fit", "fit", "check", "check")
-"""By the sum of m, n and k, or of batch, heads and length, modulo 5."""
+"""By the sum of m, n and k modulo 5."""
 NO_PYARROW = "pyarrow is not installed, which reads tables: pip install pyarrow"
 
 
@@ -37,7 +33,7 @@ class TableRow:
 
     Args:
         device: name in the catalogue; kind: of problem.
-        source: kernel, as the table names it; framework: with its version; dtype: of operands, and of the cache.
+        source: kernel, as the table names it; framework: with its version; dtype: of operands.
         sizes: by the columns' names; time_s: of a call, from one to the next in a CUDA graph [s].
     """
 
@@ -57,10 +53,7 @@ class TableRow:
     @property
     def part(self) -> Part:
         """Which part of the data it belongs to."""
-        sizes = [
-            self.sizes[name] for name in ("m", "n", "k", "batch_size", "num_heads", "isl", "step") if name in self.sizes
-        ]
-        return PARTS[sum(sizes) % len(PARTS)]
+        return PARTS[sum(self.sizes.values()) % len(PARTS)]
 
 
 def read_rows(path: Path, kind: Kind, devices: Sequence[str]) -> list[TableRow]:
@@ -99,14 +92,13 @@ def _files(path: Path, name: str) -> Iterator[BytesIO]:
 
 
 def _row(entry: dict[str, Any], kind: Kind, device: str) -> TableRow:
-    dtype = entry["gemm_dtype"] if kind == "gemm" else f"{entry['attn_dtype']}, cache {entry['kv_cache_dtype']}"
     return TableRow(
         device=device,
         kind=kind,
         source=entry["kernel_source"],
         framework=f"{entry['framework'].lower()} {entry['version']}",
-        dtype=dtype,
-        sizes={name: int(entry.get(name) or 0) for name in SIZES[kind]},
+        dtype=entry["gemm_dtype"],
+        sizes={name: int(entry[name]) for name in SIZES[kind]},
         time_s=1e-3 * entry["latency"],
     )
 
