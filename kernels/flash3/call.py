@@ -92,12 +92,14 @@ def scale_tensor(name: str, scale: float | torch.Tensor, tensor: torch.Tensor) -
 def scale_tensors(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scales: tuple[float | torch.Tensor, ...]
 ) -> tuple[torch.Tensor, ...]:
-    """Scales of fp8 tensors; none of others.
+    """Scales of blocks of fp8 tensors; none where each is a number for all, or the dtype has none.
 
     Raises:
         ValueError: they do not fit, or there are some for another dtype; one line.
     """
     if q.dtype == torch.float8_e4m3fn:
+        if not any(isinstance(scale, torch.Tensor) for scale in scales):
+            return ()
         return tuple(scale_tensor(name, scale, x) for name, scale, x in zip("qkv", scales, (q, k, v), strict=True))
     if any(isinstance(scale, torch.Tensor) or scale != 1.0 for scale in scales):
         raise ValueError(f"scales are given for {q.dtype}: only fp8 has scales: multiply by them")
@@ -128,7 +130,8 @@ def prepare(
     queries, slabs = GROUP_ROWS // pack, batch * heads // pack
     tile_queries = queries * options.groups
     fp8, kept = q.dtype == torch.float8_e4m3fn, shared_of(dim)
-    given_scales = scale_tensors(q, k, v, scales)
+    block_scales = scale_tensors(q, k, v, scales)
+    q_scale, k_scale, out_scale = (1.0, 1.0, 1.0) if block_scales else map(float, scales)
     o = torch.empty((*q.shape[:3], out_dim), dtype=torch.bfloat16 if fp8 else q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     costs = tuple(
@@ -139,18 +142,19 @@ def prepare(
         q.device, costs, slabs, seqlen_k * (dim + out_dim) * q.element_size(),
         min(sms, slabs * len(costs)) if options.persistent else slabs * len(costs), options.balanced,
     )  # fmt: skip
-    scale, inner = log2(e) / sqrt(dim), 0.0
+    scale, inner = q_scale * k_scale * log2(e) / sqrt(dim), 0.0
     if problem.softcap:
         scale, inner = problem.softcap * log2(e), 2.0 * scale / problem.softcap
     # Past a group's first key tile a mask is needed where its diagonal crosses the edge of a key tile.
     tails = causal and ((seqlen_k - seqlen_q) % options.block_n != 0 or options.block_n % tile_queries != 0)
     descriptors = descriptors_of(q, k, v, o, pack, options.block_n)
     arguments = (
-        *descriptors, o, lse, *(given_scales or (lse, lse, lse)), tiles,
+        *descriptors, o, lse, *(block_scales or (lse, lse, lse)), tiles,
         tiles.shape[1], seqlen_q, seqlen_k, len(costs), heads // kv_heads // pack, problem.window, scale, inner,
-        options.groups, pack, options.block_n, out_dim, 2 if dim & (dim - 1) else 1, kept.q_slots, options.stages,
-        REGISTERS[options.groups], causal, problem.window > 0, fp8, problem.softcap > 0,
-        causal or seqlen_k % options.block_n != 0, tails, options.overlap, options.pingpong, kept.direct,
+        out_scale, options.groups, pack, options.block_n, out_dim, 2 if dim & (dim - 1) else 1, kept.q_slots,
+        options.stages, REGISTERS[options.groups], causal, problem.window > 0, fp8, bool(block_scales),
+        problem.softcap > 0, causal or seqlen_k % options.block_n != 0, tails, options.overlap, options.pingpong,
+        kept.direct,
     )  # fmt: skip
     return Prepared((tiles.shape[0],), arguments, o, lse)
 

@@ -13,7 +13,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from .tile import FP8_LOG2, begin, cap, go_on, hide, narrowed
+from .tile import FP8_LOG2, begin, cap, column, go_on, hide, narrowed
 from .work import GROUP_ROWS, SCALE_KEYS, Ring, Shape, flat, record, ring
 
 LN_2 = gl.constexpr(0.6931471805599453)
@@ -71,10 +71,10 @@ class Group:
         return gl.arange(0, GROUP_ROWS, gl.SliceLayout(1, self.score_layout)) % self.shape.queries
 
     @gluon.jit
-    def hidden(self, s, query, tile, masked: gl.constexpr):
-        """Scores with cap and mask."""
+    def hidden(self, s, query, tile, factor, masked: gl.constexpr):
+        """Scores with cap and mask. Args: factor: to log2, or to what is capped."""
         if self.shape.capped:
-            s = cap(s, self.shape.inner)
+            s = cap(s, column(factor))
         if masked:
             cols = gl.arange(0, self.shape.block_n, gl.SliceLayout(0, self.score_layout))
             last = query + self.shape.seqlen_k - self.shape.seqlen_q
@@ -86,8 +86,8 @@ class Group:
 
     @gluon.jit
     def kv_scales(self, slab, tile):
-        """Scales of a tile of K and V in fp8; else numbers that nothing reads."""
-        if self.shape.fp8:
+        """Scales of a tile of K and V where blocks have them; else numbers that nothing reads."""
+        if self.shape.scaled:
             blocks = (self.shape.seqlen_k + SCALE_KEYS - 1) // SCALE_KEYS
             place = slab // self.shape.kv_share * blocks + tile * self.shape.block_n // SCALE_KEYS
             return gl.load(self.shape.k_scale_ptr + place), gl.load(self.shape.v_scale_ptr + place)
@@ -96,10 +96,17 @@ class Group:
 
     @gluon.jit
     def factor(self, row_scale, k_scale):
-        """From scores to log2."""
-        if self.shape.fp8:
+        """From scores to log2, or to what is capped."""
+        if self.shape.scaled:
             row_scale = row_scale * k_scale
         return row_scale
+
+    @gluon.jit
+    def log2_factor(self, factor):
+        """From scores, which may be capped, to log2. Args: factor: of `factor`."""
+        if self.shape.capped:
+            factor = self.shape.scale
+        return factor
 
     @gluon.jit
     def step(self, i, buffer, query, slab, tile, row_scale, scales, row_max, sums, p, acc, masked: gl.constexpr):
@@ -119,13 +126,14 @@ class Group:
         else:
             s = warpgroup_mma_wait(0, deps=(s,))
         self.k.release(i)
-        s = self.hidden(s, query, tile, masked)
+        factor = self.factor(row_scale, k_scale)
+        s = self.hidden(s, query, tile, factor, masked)
         row_max, sums, p, alpha = go_on(
-            s, row_max, sums, self.factor(row_scale, k_scale), self.shape.fp8, self.operand_layout, self.v.memory.dtype
+            s, row_max, sums, self.log2_factor(factor), self.shape.fp8, self.operand_layout, self.v.memory.dtype
         )
         acc = warpgroup_mma_wait(0, deps=(acc,))
         self.v.release(i - 1)
-        if self.shape.fp8:
+        if self.shape.scaled:
             # O is kept in units of the last tile's scale.
             alpha = alpha * (v_scale / new_scale)
         acc = acc * gl.convert_layout(alpha, gl.SliceLayout(1, self.out_layout))[:, None]
@@ -168,15 +176,16 @@ def load(shape, q, k, v, q_desc, q_rest, k_desc, k_rest, v_desc):
 
 @gluon.jit
 def row_scales(g, slab, query):
-    """Factor from scores to log2: of each row in fp8, else one for all."""
-    if g.shape.fp8:
-        shape = g.shape
+    """Factor from scores to log2, or to what is capped: of each row where blocks have scales, else one for all."""
+    shape = g.shape
+    factor = shape.inner if shape.capped else shape.scale
+    if shape.scaled:
         blocks = (shape.seqlen_q + SCALE_KEYS - 1) // SCALE_KEYS
         rows = gl.arange(0, GROUP_ROWS, gl.SliceLayout(1, g.score_layout))
         block = gl.minimum((query + rows % shape.queries) // SCALE_KEYS, blocks - 1)
-        return gl.load(shape.q_scale_ptr + (slab * shape.pack + rows // shape.queries) * blocks + block) * g.shape.scale
+        return gl.load(shape.q_scale_ptr + (slab * shape.pack + rows // shape.queries) * blocks + block) * factor
     else:
-        return g.shape.scale
+        return factor
 
 
 @gluon.jit
@@ -194,7 +203,7 @@ def consume(shape, q, k, v, o, o_desc, place: gl.constexpr):
         g.pass_turn()
     slab, query = shape.tile(0)
     query += place * shape.queries
-    first, end = shape.key_tiles(query - place * shape.queries)
+    _, end = shape.key_tiles(query - place * shape.queries)
     row_scale = row_scales(g, slab, query)
     k_scale, v_scale = g.kv_scales(slab, end - 1)
     q.wait(place)
@@ -204,12 +213,16 @@ def consume(shape, q, k, v, o, o_desc, place: gl.constexpr):
     g.pass_turn()
     s = warpgroup_mma_wait(0, deps=(s,))
     k.release(0)
-    s = g.hidden(s, query, end - 1, shape.masked)
-    row_max, sums, p = begin(s, g.factor(row_scale, k_scale), shape.fp8, operand_layout, dtype)
+    factor = g.factor(row_scale, k_scale)
+    s = g.hidden(s, query, end - 1, factor, shape.masked)
+    row_max, sums, p = begin(s, g.log2_factor(factor), shape.fp8, operand_layout, dtype)
     acc = gl.zeros((GROUP_ROWS, shape.out_dim), gl.float32, out_layout)
     i = 1
     for r in range(count):
         buffer = r * groups + place
+        # Not carried from the lines below that compute the same: Triton 3.6 takes a `first` that is for that of the
+        # first tile (loop-aware CSE), and groups then wait for tiles that are never loaded.
+        first, end = shape.key_tiles(query - place * shape.queries)
         tail, head = shape.masked_tiles(query, first, end)
         tile = end - 2
         next_k_scale, next_v_scale = g.kv_scales(slab, gl.maximum(tile, 0))
@@ -240,7 +253,7 @@ def consume(shape, q, k, v, o, o_desc, place: gl.constexpr):
         more = r + 1 < count
         this_slab, this_query = slab, query
         slab, query = shape.tile(r + 1)
-        first, end = shape.key_tiles(query)
+        _, end = shape.key_tiles(query)
         query += place * shape.queries
         row_scale = row_scales(g, slab, query)
         k_scale, new_scale = g.kv_scales(slab, end - 1)
@@ -256,8 +269,9 @@ def consume(shape, q, k, v, o, o_desc, place: gl.constexpr):
             s = warpgroup_mma_wait(0, deps=(s,))
         k.release(i, more)
         this_max, this_sums = row_max, sums
-        s = g.hidden(s, query, end - 1, shape.masked)
-        row_max, sums, p = begin(s, g.factor(row_scale, k_scale), shape.fp8, operand_layout, dtype)
+        factor = g.factor(row_scale, k_scale)
+        s = g.hidden(s, query, end - 1, factor, shape.masked)
+        row_max, sums, p = begin(s, g.log2_factor(factor), shape.fp8, operand_layout, dtype)
         acc = warpgroup_mma_wait(0, deps=(acc,))
         v.release(i - 1)
         store(g, o, o_desc, this_slab, this_query, acc, this_max, this_sums, scales[0])
@@ -274,11 +288,12 @@ def store(g, o, o_desc, slab, query, acc, row_max, sums, v_scale):
     total = gl.convert_layout(gl.sum(sums, 1), gl.SliceLayout(1, g.score_layout))
     seen = total != 0.0
     divisor = gl.where(seen, total, 1.0)
-    if g.shape.fp8:
+    if shape.fp8:
         row_max = row_max - FP8_LOG2
+    if shape.scaled:
         inverse = v_scale / divisor
     else:
-        inverse = 1.0 / divisor
+        inverse = shape.out_scale / divisor
     lse = gl.where(seen, (row_max + gl.log2(divisor)) * LN_2, -float("inf"))
     rows = gl.arange(0, GROUP_ROWS, gl.SliceLayout(1, g.score_layout))
     queries = query + rows % shape.queries
@@ -305,17 +320,17 @@ def store(g, o, o_desc, slab, query, acc, row_max, sums, v_scale):
 )
 def flash3_kernel(
     q_desc, q_rest, k_desc, k_rest, v_desc, o_desc, o_ptr, lse_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, tiles_ptr,
-    row_entries, seqlen_q, seqlen_k, q_tiles, kv_share, window, scale, inner,
+    row_entries, seqlen_q, seqlen_k, q_tiles, kv_share, window, scale, inner, out_scale,
     groups: gl.constexpr, pack: gl.constexpr, block_n: gl.constexpr, out_dim: gl.constexpr, parts: gl.constexpr,
     q_slots: gl.constexpr, stages: gl.constexpr, registers: gl.constexpr, causal: gl.constexpr, windowed: gl.constexpr,
-    fp8: gl.constexpr, capped: gl.constexpr, masked: gl.constexpr, tails: gl.constexpr, overlap: gl.constexpr,
-    pingpong: gl.constexpr, direct: gl.constexpr,
+    fp8: gl.constexpr, scaled: gl.constexpr, capped: gl.constexpr, masked: gl.constexpr, tails: gl.constexpr,
+    overlap: gl.constexpr, pingpong: gl.constexpr, direct: gl.constexpr,
 ):  # fmt: skip
     """All tiles of a CTA. Shapes: Q (slabs, pack, M, D), K (KV slabs, 1, N, D), V alike, in fp8 (KV slabs, 1, D, N)."""
     shape = Shape(  # type: ignore[call-arg]
-        tiles_ptr, row_entries, seqlen_q, seqlen_k, q_tiles, kv_share, window, scale, inner,
+        tiles_ptr, row_entries, seqlen_q, seqlen_k, q_tiles, kv_share, window, scale, inner, out_scale,
         q_scale_ptr, k_scale_ptr, v_scale_ptr, o_ptr, lse_ptr, groups, pack, GROUP_ROWS // pack, block_n, out_dim,
-        causal, windowed, fp8, capped, masked, tails, overlap, pingpong, direct,
+        causal, windowed, fp8, scaled, capped, masked, tails, overlap, pingpong, direct,
     )  # fmt: skip
     q = ring(q_desc, q_rest, q_slots * groups, 1, parts)
     k = ring(k_desc, k_rest, stages, groups, parts)

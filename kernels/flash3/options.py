@@ -78,7 +78,7 @@ def usual(head_dim: int, element_bytes: int, causal: bool) -> Options:
     if head_dim == 64 and element_bytes == 2:
         return Options(block_m=128 if causal else 192, pingpong=not causal)
     if element_bytes == 1:
-        return Options(stages=4 if head_dim <= 128 else 2, pingpong=False)
+        return Options(stages=4 if head_dim <= 128 else 2, pingpong=head_dim == 128)
     return Options()
 
 

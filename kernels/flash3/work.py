@@ -31,7 +31,8 @@ def record(cls: Any) -> Any:
 class Shape:
     """What is known of a launch.
 
-    Attributes: scale: from scores to log2; inner: of the cap (`tile.cap`); pack: query heads that share a tile;
+    Attributes: scale: from scores to log2; inner: of the cap (`tile.cap`); out_scale: of V as a whole; scaled: whether
+    blocks of 128 rows have scales; pack: query heads that share a tile;
     queries: of a consumer group; masked: whether a group's first key tile is, tails: those after it; direct: whether O
     is stored from registers.
     """
@@ -45,6 +46,7 @@ class Shape:
     window: gl.tensor
     scale: gl.tensor
     inner: gl.tensor
+    out_scale: gl.tensor
     q_scale_ptr: gl.tensor
     k_scale_ptr: gl.tensor
     v_scale_ptr: gl.tensor
@@ -58,6 +60,7 @@ class Shape:
     causal: gl.constexpr
     windowed: gl.constexpr
     fp8: gl.constexpr
+    scaled: gl.constexpr
     capped: gl.constexpr
     masked: gl.constexpr
     tails: gl.constexpr

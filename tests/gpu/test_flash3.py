@@ -98,8 +98,8 @@ def test_equal_runs_give_equal_bits(causal: bool, fp8: bool) -> None:
     assert all(torch.equal(x, y) for x, y in zip(first, again, strict=True))
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_scales_of_blocks_are_multiplied_by(causal: bool) -> None:
+@pytest.mark.parametrize(("causal", "softcap"), [(False, 0.0), (True, 0.0), (True, 5.0)])
+def test_scales_of_blocks_are_multiplied_by(causal: bool, softcap: float) -> None:
     """Powers of two, which a tensor in fp32 holds exactly: a number, and a tensor of one for every 128 rows."""
     torch.manual_seed(1)
     q, k, v = (torch.randn(2, heads, 600, 128, device="cuda").to(torch.float8_e4m3fn) for heads in (4, 2, 2))
@@ -109,8 +109,8 @@ def test_scales_of_blocks_are_multiplied_by(causal: bool) -> None:
             x.float() * (s if isinstance(s, float) else s.repeat_interleave(128, 2)[:, :, :600, None])
             for x, s in zip((q, k, v), scales, strict=True)
         ]
-        truth = exact(*whole, causal=causal)
-        o, lse = flash3(q, k, v, causal=causal, scales=scales)
+        truth = exact(*whole, causal=causal, softcap=softcap)
+        o, lse = flash3(q, k, v, causal=causal, softcap=softcap, scales=scales)
         assert float((o.double() - truth.o).norm() / truth.o.norm()) < 0.04
         assert float((lse.double() - truth.lse).abs().max()) < 1e-2
 

@@ -1,5 +1,6 @@
 """The flash3 kernel without a GPU: what it takes, how its tiles are shared out, and what the compiler makes of it."""
 
+import re
 import subprocess
 import sys
 from itertools import product
@@ -172,6 +173,23 @@ def test_it_compiles_for_hopper_without_a_spill(monkeypatch: pytest.MonkeyPatch)
     ptx = compiled.asm["ptx"]
     assert ".local" not in ptx and "setmaxnreg.inc.sync.aligned.u32 \t240" in ptx.replace("u32 240", "u32 \t240")
     assert ptx.count("wgmma.mma_async.sync.aligned.m64n128k16") >= 40
+
+
+def test_a_window_begins_where_the_tile_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups find a tile's first key tile inside their loop over tiles.
+
+    Triton 3.6 takes it for that of the first tile where the loop carries it; a group then waits for ever on a list
+    whose windows move up.
+    """
+    monkeypatch.setattr(triton.runtime.driver, "_active", _Hopper())
+    q, k, v = (torch.zeros(1, 2, 1024, 128, dtype=torch.float16) for _ in range(3))
+    launch = prepare(q, k, v, problem_of(q, k, v, causal=True, window=17), sms=132)
+    text = flash3_kernel.warmup(*launch.arguments, num_warps=4, grid=launch.grid).asm["ttgir"]
+    groups = re.split(r"\n +partition\d\(", text)[1:]
+    assert len(groups) == 2
+    for group in groups:
+        first = re.search(r"%(first\w*) = arith\.minsi", group[group.index("scf.for") :])
+        assert first is not None and re.search(rf"arith\.subi %\w+, %{first[1]}\b", group)
 
 
 def test_gluon_is_imported_where_it_is_used() -> None:
