@@ -220,8 +220,8 @@ def consume(shape, q, k, v, o, o_desc, place: gl.constexpr):
     i = 1
     for r in range(count):
         buffer = r * groups + place
-        # Not carried from the lines below that compute the same: Triton 3.6 takes a `first` that is for that of the
-        # first tile (loop-aware CSE), and groups then wait for tiles that are never loaded.
+        # Not carried from the lines below that compute the same: what feeds nothing but bounds of inner loops keeps its
+        # first value in Triton 3.6 (findings/), and groups then wait for tiles that are never loaded.
         first, end = shape.key_tiles(query - place * shape.queries)
         tail, head = shape.masked_tiles(query, first, end)
         tile = end - 2

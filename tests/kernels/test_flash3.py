@@ -178,8 +178,8 @@ def test_it_compiles_for_hopper_without_a_spill(monkeypatch: pytest.MonkeyPatch)
 def test_a_window_begins_where_the_tile_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups find a tile's first key tile inside their loop over tiles.
 
-    Triton 3.6 takes it for that of the first tile where the loop carries it; a group then waits for ever on a list
-    whose windows move up.
+    Carried by the loop it keeps its first value in Triton 3.6, and a group waits for ever on a list whose windows move
+    up.
     """
     monkeypatch.setattr(triton.runtime.driver, "_active", _Hopper())
     q, k, v = (torch.zeros(1, 2, 1024, 128, dtype=torch.float16) for _ in range(3))
