@@ -33,7 +33,7 @@ from .families import (
 from .families.convolutions import convolution, depthwise
 from .families.images import pooling, upsample
 from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SERIES_OF, SIMPLE
-from .families.products import linalg, matmul
+from .families.products import linalg, matmul, scaled
 from .operation import Operand, Operation, RecordedStep
 from .priced import KernelEstimate, Kernels, NoPrice
 from .stated import WAITS, UserEstimate, is_collective, stated_kernel
@@ -50,14 +50,6 @@ def _dropout(operation: Operation, gpu: KernelCostModel) -> Kernels:
 
 def _arange(operation: Operation, gpu: KernelCostModel) -> Kernels:
     return [gpu.kernel("arange", (), operation.outputs)]
-
-
-def _packed_product(operation: Operation, gpu: KernelCostModel) -> Kernels:
-    """`_weight_int4pack_mm`: weights of 4 bits are unpacked on the way to tensor cores, which take bf16."""
-    flop = 2.0 * operation.inputs[0].elements * operation.outputs[0].shape[-1]
-    busy_s = flop / (gpu.device.fastest_flop_per_cycle("bf16") * gpu.sms * gpu.device.tensor_boost_clock_hz)
-    note = "packed weights were not measured: their bytes, or FLOP at the peak"
-    return [gpu.kernel("tinygemm", operation.inputs, operation.outputs, source="matmul", tensor_s=busy_s, note=note)]
 
 
 PRICED: Sequence[tuple[Price, str]] = (
@@ -109,6 +101,8 @@ PRICED: Sequence[tuple[Price, str]] = (
     (losses.nll_loss2d, "nll_loss2d_forward"),
     (losses.nll_loss2d_backward, "nll_loss2d_backward"),
     (losses.nll_loss_backward, "nll_loss_backward"),
+    (scaled.quantized, "C::static_scaled_fp8_quant"),
+    (scaled.scaled_mm, "C::cutlass_scaled_mm"),
     (matmul.matmul, "mm bmm addmm addmm_activation baddbmm linear mv addmv scaled_mm"),
     (
         normalization.batch_norm,
@@ -175,7 +169,7 @@ PRICED: Sequence[tuple[Price, str]] = (
     ),
     (_arange, "arange linspace eye"),
     (_dropout, "native_dropout"),
-    (_packed_product, "weight_int4pack_mm"),
+    (linalg.packed_product, "weight_int4pack_mm"),
 )
 """Prices, and what they are of: torch's names, without underscores around them."""
 PRICES: Mapping[str, Price] = {

@@ -103,8 +103,8 @@ def _linear(m: int, n: int, k: int, number: int, is_fp8: bool, own_inputs: bool)
     quantized = _matrix(QUANTIZED, m, k, "float8_e4m3fn")
     weights = _matrix(WEIGHTS + number, k, n, "float8_e4m3fn", strides=(1, k))
     return [
-        Operation(kind="torch", name="_to_copy", inputs=(inputs,), outputs=(quantized,)),
-        Operation(kind="torch", name="_scaled_mm", inputs=(quantized, weights), outputs=(output,)),
+        Operation(kind="torch", name="_C::static_scaled_fp8_quant", inputs=(inputs,), outputs=(quantized,)),
+        Operation(kind="torch", name="_C::cutlass_scaled_mm", inputs=(quantized, weights), outputs=(output,)),
     ]
 
 

@@ -11,6 +11,9 @@ from zipfile import ZipFile
 
 import pytest
 from tilesight.simulator.device.device import device_of_product, load_device
+from tilesight.simulator.operations.cost_model import KernelCostModel
+from tilesight.simulator.operations.operation import Operand, Operation
+from tilesight.simulator.operations.price import price
 from tilesight.validate.tables.predicting import FP8, predict_row
 from tilesight.validate.tables.rows import TableRow, read_rows, sampled
 from tilesight.validate.tables.scores import scores
@@ -20,7 +23,11 @@ from tilesight.cli.main import main
 LINEAR = "torch.nn.functional.linear"
 RECORDED = Path(__file__).parents[2] / "recorded"
 LIMITS = {"l40s": 0.14, "b300": 0.12}
+FP8_LIMITS = {"l40s": 0.15, "b200": 0.12}
 """Largest mean error of a GPU's rows; 0.10 where nothing is said."""
+
+FP8_ROW = {"source": FP8, "dtype": "fp8"}
+H100_FP8 = FP8_ROW | {"device": "h100-sxm"}
 
 
 def row(m: int, n: int, k: int, us: float = 100.0, **said: str) -> TableRow:
@@ -145,15 +152,15 @@ def test_a_call_in_a_graph_costs_a_gap_more_than_its_kernels() -> None:
     assert predict_row(small, slow).predicted_s - predict_row(small, device).predicted_s == pytest.approx(1e-6)
 
 
-def recorded(device: str) -> list[TableRow]:
+def recorded(device: str, file: str = "public-products.csv", **said: str) -> list[TableRow]:
     """Rows of a GPU on which nothing was fitted."""
-    lines = (RECORDED / "public-products.csv").read_text("utf-8").splitlines()[1:]
+    lines = (RECORDED / file).read_text("utf-8").splitlines()[1:]
     entries = [entry for entry in DictReader(lines) if entry["device"] == device]
     return [
         row(
             *(int(entry[name]) for name in ("m", "n", "k")),
             float(entry["us"]),
-            **{name: entry[name] for name in ("device", "framework", "source")},
+            **{name: entry[name] for name in ("device", "framework", "source")} | said,
         )
         for entry in entries
     ]
@@ -170,6 +177,41 @@ def test_products_take_as_long_as_public_tables_say(name: str) -> None:
     roofline = [abs(product.roofline_s / product.row.time_s - 1) for product in made]
     assert mean(sizes) < LIMITS.get(name, 0.10)
     assert mean(roofline) > 3 * mean(sizes)
+
+
+@pytest.mark.parametrize("name", ["l40s", "rtx-pro-6000", "h100-sxm", "h200", "b200", "b300"])
+def test_products_in_fp8_take_as_long_as_public_tables_say(name: str) -> None:
+    """With the conversion before them; no constant was fitted on these rows, nor on any row of a B300."""
+    rows = recorded(name, "public-fp8-products.csv", dtype="fp8")
+    assert len(rows) == 30
+    assert {made.part for made in rows} == {"check"}
+    made = [predict_row(product, load_device(name)) for product in rows]
+    assert mean(abs(product.pair.relative_error) for product in made) < FP8_LIMITS.get(name, 0.10)
+    assert mean(abs(product.roofline_s / product.row.time_s - 1) for product in made) > 0.5
+
+
+def test_vllm_does_not_split_k() -> None:
+    """Few results of long K take as long as one tile's steps do, where the vendor's library splits K."""
+    device = load_device("h100-sxm")
+    split, whole = (predict_row(row(6, 32, 65536, device="h100-sxm", **said), device) for said in ({}, FP8_ROW))
+    assert whole.predicted_s > 3 * split.predicted_s
+
+
+def test_a_row_of_activations_is_converted_by_one_cta() -> None:
+    """4,096 rows of 32 elements take as long as of 2,048, and 32 times as long as 128: 35 and 4.9 us on an H100."""
+    device = load_device("h100-sxm")
+    short, full, more = (predict_row(row(4096, 32, k, **H100_FP8), device).predicted_s for k in (32, 2048, 4096))
+    assert short == pytest.approx(35.5e-6, rel=0.15)
+    assert full < 1.25 * short
+    assert more > 1.5 * short
+
+
+def test_gpus_without_fp8_are_refused() -> None:
+    """An A100 has no such product."""
+    square = Operand(storage=1, storage_bytes=4096, shape=(64, 64), strides=(64, 1), dtype="float8_e4m3fn")
+    product = Operation(kind="torch", name="_C::cutlass_scaled_mm", inputs=(square, square), outputs=(square,))
+    (kernel,) = price(product, KernelCostModel(load_device("a100-sxm-80gb")))
+    assert "float8_e4m3fn on compute capability 8.0 has no price" in kernel.reason
 
 
 def test_few_results_are_made_by_one_serial_kernel_on_an_l40s() -> None:

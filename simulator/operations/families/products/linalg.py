@@ -238,3 +238,11 @@ def diag_embed(operation: Operation, gpu: KernelCostModel) -> Kernels:
     if operation.name == "diagonal_copy":
         return [iterate("copy", (seen,), output, gpu)]
     return [iterate("fill", (), output, gpu), iterate("copy", (source,), seen, gpu)]
+
+
+def packed_product(operation: Operation, gpu: KernelCostModel) -> Kernels:
+    """`_weight_int4pack_mm`: weights of 4 bits are unpacked on the way to tensor cores, which take bf16."""
+    flop = 2.0 * operation.inputs[0].elements * operation.outputs[0].shape[-1]
+    busy_s = flop / (gpu.device.fastest_flop_per_cycle("bf16") * gpu.sms * gpu.device.tensor_boost_clock_hz)
+    note = "packed weights were not measured: their bytes, or FLOP at the peak"
+    return [gpu.kernel("tinygemm", operation.inputs, operation.outputs, source="matmul", tensor_s=busy_s, note=note)]

@@ -137,23 +137,30 @@ class TileCost:
 
     Args:
         rate: of an SM's tensor cores [FLOP/s]; serial: whether each step waits for its operands.
+        kind: what keys of its numbers begin with.
     """
 
-    def __init__(self, product: Product, rate: float, gpu: KernelCostModel, *, serial: bool = False) -> None:
+    def __init__(
+        self, product: Product, rate: float, gpu: KernelCostModel, *, serial: bool = False, kind: str = ""
+    ) -> None:
         self.product, self.rate = product, rate
-        step = "matmul.serial_step_cycles" if serial else "matmul.step_cycles"
+        step = "serial_step_cycles" if serial else "step_cycles"
         # A step holds 128 bytes of K.
-        self.deep_s = gpu.cycles_s(gpu.cost(step)) * product.item_bytes / (2 * STEP)
-        self.sent_per_s = gpu.device.l2_bytes_per_s * gpu.cost("matmul.l2_factor") / gpu.sms
+        self.deep_s = gpu.cycles_s(gpu.cost(f"matmul.{kind}{step}")) * product.item_bytes / (2 * STEP)
+        self.sent_per_s = gpu.device.l2_bytes_per_s * gpu.cost(f"matmul.{kind}l2_factor") / gpu.sms
         self.shared = gpu.cost("matmul.shared_loads")
-        self.written_s = gpu.cycles_s(2.0 / gpu.cost("matmul.written_bytes_per_cycle"))
-        self.begun_s = gpu.cost("matmul.tile_s")
+        self.written_s = gpu.cycles_s(2.0 / gpu.cost(f"matmul.{kind}written_bytes_per_cycle"))
+        self.begun_s = gpu.cost(f"matmul.{kind}tile_s")
 
     def __call__(self, rows: int, columns: int, depth: float) -> float:
         """A tile of so many rows and columns, so deep along K [s]."""
         long, short = self.product.sides
         tall, wide = min(max(rows, columns), long), min(min(rows, columns), short)
-        sent = (tall / self.shared + wide) * depth * self.product.item_bytes / self.sent_per_s
+        return self.loading(rows, columns, depth, tall / self.shared + wide)
+
+    def loading(self, rows: int, columns: int, depth: float, lines: float) -> float:
+        """The same of a tile that loads so many lines along K [s]."""
+        sent = lines * depth * self.product.item_bytes / self.sent_per_s
         return (
             max(2.0 * rows * columns * depth / self.rate, sent, depth * self.deep_s)
             + self.begun_s
