@@ -62,6 +62,8 @@ def profile(
     prices: Mapping[str, str] | None = None,
     l2: L2 = "warm",
     timing: str = "single",
+    gpus: int | None = None,
+    rank: int = 0,
     workers: int | None = 1,
     time_limit_s: float | None = LIMIT_S,
 ) -> Profile:
@@ -80,6 +82,7 @@ def profile(
             their bytes move, `{"all_reduce": "450GB/s"}`; they go before other prices.
         l2: what the step finds there: `warm`, what itself has left, or `cold`, zeros that are yet to be written back.
         timing: how time is measured: a `single` run, or as `do_bench` shows it, on a cold L2.
+        gpus: that the step runs on, of one host: `torch.distributed` has groups of so many; rank: which one is meant.
         workers: processes that predict Triton kernels; 1: this one; None: one per core.
         time_limit_s: that the prediction of each may take once it is compiled; None: as long as it likes [s].
 
@@ -92,6 +95,9 @@ def profile(
     """
     gpu, name = found_device(device)
     optional_whole("workers", workers)
+    optional_whole("gpus", gpus)
+    if rank not in range(gpus or 1):
+        raise ValueError(f"rank = {shown(rank)}: must be an integer from 0 to {(gpus or 1) - 1}, below gpus")
     allowed_ones = {"mode": (mode, MODES), "queue": (queue, QUEUES), "indices": (indices, INDICES)}
     allowed_ones |= {"l2": (l2, ("warm", "cold")), "timing": (timing, ("single", "do_bench"))}
     for what, (given, allowed) in allowed_ones.items():
@@ -107,7 +113,13 @@ def profile(
             raise ValueError(f"device = {shown(device)}: name it, or its file, for a function that is in a file")
     stated = parse_prices(_texts(prices or {}))
     asked = Asked(
-        mode=mode, train=train, queue=queue, options={"indices": indices}, prices=stated, l2=l2, timing=timing
+        mode=mode,
+        train=train,
+        queue=queue,
+        options={"indices": indices, "gpus": gpus or 0, "rank": rank},
+        prices=stated,
+        l2=l2,
+        timing=timing,
     )
     how = Predicting(limit_s=time_limit_s, workers=workers)
     if isinstance(function, str):

@@ -7,6 +7,8 @@ So a build for CPUs and a CUDA build without a GPU are treated alike.
 """
 
 import ctypes
+import mmap
+import platform
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,9 +24,16 @@ KINDS = 21
 """Kinds of devices that c10 keeps guards of: its table has not changed its size since torch 2.0."""
 GUARD = "c10/core/impl/DeviceGuardImplInterface.h", "DeviceGuardImplInterface"
 ACCELERATOR = "ATen/detail/AcceleratorHooksInterface.h", "AcceleratorHooksInterface"
-ONES = ("type", "getDevice", "exchangeDevice", "getStream", "record", "block")
-"""Functions of a guard that name the device, or would refuse. A stream begins with its device, and its number may be
-any, for streams wait for each other (`record`, `block`), which here does nothing."""
+ONES = ("type", "getDevice", "exchangeDevice", "record", "block")
+"""Functions of a guard that name the device, or would refuse."""
+STREAMS = ("getStream", "exchangeStream")
+"""Functions of a guard that return a stream: a device, and in a second register a number."""
+DEFAULT_STREAM = {
+    "x86_64": "b801000000 31d2 c3",  # mov eax, 1; xor edx, edx; ret
+    "aarch64": "20008052 010080d2 c0035fd6",  # mov w0, 1; mov x1, 0; ret
+}
+"""Machine code that returns the default stream of the CUDA device 0. Were its number not always the same, autograd
+would have streams wait for each other by events that nobody has made."""
 TRUE = ("isBuilt", "isAvailable", "hasPrimaryContext")
 REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 HOOKS = "_ZN2at6detail12getCUDAHooksEv"
@@ -88,8 +97,8 @@ def cpp_tables(meta_guard: int, hooks: int, cuda: int, meta: int) -> tuple[int, 
         meta_guard: address of the guard of `meta`; hooks: of a table of hooks; cuda, meta: kinds of devices.
     """
     guard_names, hook_names = virtual_functions(*GUARD), virtual_functions(*ACCELERATOR)
-    if not {*ONES, "deviceCount"} <= {*guard_names} or not {*TRUE} <= {*hook_names}:
-        raise lacking(f"functions as they are known ({', '.join((*ONES, *TRUE))})")
+    if not {*ONES, *STREAMS, "deviceCount"} <= {*guard_names} or not {*TRUE} <= {*hook_names}:
+        raise lacking(f"functions as they are known ({', '.join((*ONES, *STREAMS, *TRUE))})")
     functions = _functions(ctypes.c_void_p.from_address(meta_guard).value or 0, len(guard_names))
     returns_one = functions[guard_names.index("deviceCount")]
     answering = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)
@@ -98,6 +107,8 @@ def cpp_tables(meta_guard: int, hooks: int, cuda: int, meta: int) -> tuple[int, 
         raise lacking("device guards as they are known (type, getDevice, deviceCount)")
     for name in ONES:
         functions[guard_names.index(name)] = returns_one
+    for name in STREAMS:
+        functions[guard_names.index(name)] = _default_stream() or returns_one
     # Classes below that of the header have more functions than it.
     hooked = _functions(hooks, 4 * len(hook_names))
     for name in TRUE:
@@ -105,6 +116,18 @@ def cpp_tables(meta_guard: int, hooks: int, cuda: int, meta: int) -> tuple[int, 
     guard = ctypes.c_void_p(ctypes.addressof(functions))
     KEPT.extend((functions, hooked, guard))
     return ctypes.addressof(guard), ctypes.addressof(hooked)
+
+
+def _default_stream() -> int:
+    """Address of a function that returns the default stream; 0: this machine runs no code that is written here."""
+    code = bytes.fromhex(DEFAULT_STREAM.get(platform.machine(), ""))
+    try:
+        page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    except OSError:
+        return 0
+    page.write(code)
+    KEPT.append(page)
+    return ctypes.addressof(ctypes.c_char.from_buffer(page)) if code else 0
 
 
 def _functions(address: int, count: int) -> Any:

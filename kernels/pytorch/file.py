@@ -32,7 +32,7 @@ TIMEOUT_S = 600.0
 """What a step may take to be recorded, unless an option `timeout_s` says otherwise [s]."""
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "TORCH_LOGS": "-all"}
 """Variables that keep torch from logging what notes say, or what is of no use for people."""
-OPTIONS = ("indices", "timeout_s")
+OPTIONS = ("indices", "timeout_s", "gpus", "rank")
 Times = Callable[[Sequence[KernelLaunch | RefusedCall]], Sequence[float | None]]
 """Launches -> what each takes [s]; None: nobody knows."""
 INDICES = ("", "uniform")
@@ -81,7 +81,7 @@ def record_step(
             `max-autotune`: and choices are tried.
         train: with the backward pass of what the function returns.
         options: `indices`: `uniform` gives random values below the indexed size to index tensors without values;
-            `timeout_s`: what it may take [s].
+            `timeout_s`: what it may take [s]; `gpus`: that it runs on, of one host, `rank`: of the one that is meant.
         times: predicts Triton kernels that torch's compiler would time to choose among; None: it chooses without.
 
     Raises:
@@ -99,6 +99,8 @@ def record_step(
         "mode": mode,
         "train": train,
         "indices": given.get("indices", ""),
+        "gpus": given.get("gpus", 0),
+        "rank": given.get("rank", 0),
     }
     with _file_of(target) as (file, function, aside):
         name = target.text if isinstance(target, WrittenStep) else file

@@ -24,11 +24,16 @@ from ..capture.harness import GeneratorOnCpu, stand_ins
 from ..capture.target_answers import CUDA, answer_cuda, driver_of, properties_of
 from .device_guard import device_in_cpp, lacking
 from .padding import padding_for
+from .streams import StreamOrder
+from .streams import stand_ins as followed
 
 
 @contextmanager
-def fake_cuda_device(device: Device, notes: dict[str, None]) -> Iterator[Callable[[], None]]:
-    """Have torch and Triton speak of a device as if it was there. Args: notes: of the recording, in order.
+def fake_cuda_device(device: Device, order: StreamOrder, gpus: int = 1) -> Iterator[Callable[[], None]]:
+    """Have torch and Triton speak of a device as if it was there.
+
+    Args:
+        order: that follows its streams, with the notes of the recording; gpus: that there are of it.
 
     Yields:
         What makes torch's compiler speak of it too: it loads that compiler, which takes seconds.
@@ -36,13 +41,13 @@ def fake_cuda_device(device: Device, notes: dict[str, None]) -> Iterator[Callabl
     Raises:
         UserError: this torch lacks a hook; one line.
     """
-    made = properties_of(device)
+    made, notes = properties_of(device), order.notes
     properties = namedtuple("Properties", vars(made))(**vars(made))  # hashable, as torch's is
     compiler_hooked = False
     active = "_active" if hasattr(driver, "_active") else "active"  # Triton 3.4
     before = getattr(driver, active)
     with ExitStack() as stack:
-        _answer(stack, device, properties, notes)
+        _answer(stack, device, properties, order, gpus)
         stack.enter_context(device_in_cpp())
 
         def hook_compiler() -> None:
@@ -94,25 +99,29 @@ def replace(stack: ExitStack, path: str, value: Any, is_new: bool = False) -> An
     return original
 
 
-def _answer(stack: ExitStack, device: Device, properties: Any, notes: dict[str, None]) -> None:
+def _answer(stack: ExitStack, device: Device, properties: Any, order: StreamOrder, gpus: int) -> None:
     """What Python code asks of `torch.cuda`, and what fake tensors ask."""
-    answers: dict[str, Any] = stand_ins(notes) | {
-        "is_available": lambda: True,
-        "is_initialized": lambda: True,
-        "is_bf16_supported": lambda *_, **__: True,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "get_device_capability": lambda *_, **__: (properties.major, properties.minor),
-        "get_device_name": lambda *_, **__: properties.name,
-        "get_device_properties": lambda *_, **__: properties,
-        "get_arch_list": lambda: [f"sm_{properties.major}{properties.minor}"],
-        "mem_get_info": lambda *_, **__: (device.hbm_bytes, device.hbm_bytes),
-        "get_rng_state": lambda *_, **__: torch.empty(16, dtype=torch.uint8),
-        "set_rng_state": lambda *_, **__: None,
-        "is_current_stream_capturing": lambda: False,
-        "_exchange_device": lambda *_: 0,
-        "_maybe_exchange_device": lambda *_: 0,
-    }
+    answers: dict[str, Any] = (
+        stand_ins(order.notes)
+        | followed(order)
+        | {
+            "is_available": lambda: True,
+            "is_initialized": lambda: True,
+            "is_bf16_supported": lambda *_, **__: True,
+            "device_count": lambda: gpus,
+            "current_device": lambda: 0,
+            "get_device_capability": lambda *_, **__: (properties.major, properties.minor),
+            "get_device_name": lambda *_, **__: properties.name,
+            "get_device_properties": lambda *_, **__: properties,
+            "get_arch_list": lambda: [f"sm_{properties.major}{properties.minor}"],
+            "mem_get_info": lambda *_, **__: (device.hbm_bytes, device.hbm_bytes),
+            "get_rng_state": lambda *_, **__: torch.empty(16, dtype=torch.uint8),
+            "set_rng_state": lambda *_, **__: None,
+            "is_current_stream_capturing": lambda: False,
+            "_exchange_device": lambda *_: 0,
+            "_maybe_exchange_device": lambda *_: 0,
+        }
+    )
     for name in answers:
         if not hasattr(torch.cuda, name):
             raise lacking(f"torch.cuda.{name}")

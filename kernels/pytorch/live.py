@@ -63,7 +63,7 @@ def record_live(
     limit_s = float(given.get("timeout_s", TIMEOUT_S))
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe()
-    asked = (original or function, arguments, device, mode, train, given.get("indices", ""), compiler)
+    asked = (original or function, arguments, device, mode, train, given, compiler)
     process = context.Process(target=_answer, args=(there, *asked), daemon=True)
     process.start()
     there.close()
@@ -104,7 +104,7 @@ def _answer(
     device: Device,
     mode: Mode,
     train: bool,
-    indices: str,
+    given: Mapping[str, Any],
     compiler: Mapping[str, Any],
 ) -> None:
     """In the fork: record, and tell it."""
@@ -120,7 +120,13 @@ def _answer(
     with redirect_stdout(sys.stderr):
         connection.send(
             answered(
-                lambda: recording(device, mode, train, indices, compiler=compiler, times=times_of(device, ask)),
+                lambda: recording(
+                    *(device, mode, train, given.get("indices", "")),
+                    compiler=compiler,
+                    times=times_of(device, ask),
+                    gpus=given.get("gpus", 0),
+                    rank=given.get("rank", 0),
+                ),
                 lambda session: session.run(function, _on_device(function, arguments, session.storages)),
                 device,
                 _source(function),

@@ -11,14 +11,15 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_map
 
 from ...simulator.operations.operation import Operation, Phase
 from .layers.native import parts_of
 from .places import SourceLocations
-from .storages import MOST_VALUES, WHOLE, Storages, is_real, outside, tensors_in
+from .storages import MOST_VALUES, WHOLE, Storages, is_real, outside, parts_in, tensors_in
+from .streams import StreamOrder
 
 MOST_ON_CPU = 1 << 22
 """Elements of a tensor on the CPU from which on it has no data: parameters on their way to the device."""
@@ -49,7 +50,7 @@ class Recorder(TorchDispatchMode):
 
     Attributes:
         operations: in order, while `is_on`; notes: one line each, in order.
-        storages, places: what it knows of memory and code; phase: of the step.
+        storages, places, order: what it knows of memory, code and streams; phase: of the step.
         inits: fills of new tensors before the first other operation.
     """
 
@@ -60,6 +61,7 @@ class Recorder(TorchDispatchMode):
         self.operations: list[Operation] = []
         self.notes: dict[str, None] = {}
         self.storages, self.places = Storages(), SourceLocations()
+        self.order = StreamOrder(self.notes)
         self.phase: Phase = "forward"
         self.is_on = False
         self.inits = 0
@@ -75,6 +77,8 @@ class Recorder(TorchDispatchMode):
         schema = getattr(function, "_schema", None)
         name = name_of(function)
         given = tensors_in((args, options))
+        if any(map(is_traceable_wrapper_subclass, given)):
+            return NotImplemented  # as those do that it is made of, which come here
         if name == "_local_scalar_dense":
             return self._read(args[0])
         if name in PINS:
@@ -118,6 +122,7 @@ class Recorder(TorchDispatchMode):
             self.note_tensor(tensor)
         self.storages.peak_bytes = self.storages.live_bytes
         self.storages.begin_step()
+        self.order.begin_step()
         self.is_on = True
         try:
             yield
@@ -135,15 +140,22 @@ class Recorder(TorchDispatchMode):
 
     def note_tensor(self, tensor: torch.Tensor) -> None:
         """A tensor is alive."""
-        if _is_on_device(tensor):
-            number = self.storages.number(tensor)
-            if isinstance(tensor, torch.nn.Parameter):
-                self.parameters[number] = tensor.untyped_storage().nbytes()
+        if isinstance(tensor, torch.nn.Parameter):
+            self.note_parameter(tensor)
+        for part in parts_in(tensor):
+            if _is_on_device(part):
+                self.storages.number(part)
 
-    def add(self, operation: Operation) -> None:
-        """Take one down, once recording is on."""
+    def note_parameter(self, tensor: torch.Tensor) -> None:
+        """A parameter or buffer is alive."""
+        for part in parts_in(tensor):
+            if isinstance(part, FakeTensor) and _is_on_device(part):
+                self.parameters[self.storages.number(part)] = part.untyped_storage().nbytes()
+
+    def add(self, operation: Operation, group: str = "") -> None:
+        """Take one down, once recording is on. Args: group: of an asynchronous collective."""
         if self.is_on:
-            self.operations.append(operation)
+            self.operations.append(self.order.placed(operation, len(self.operations), group))
 
     def _take_down(
         self, function: Any, name: str, given: Any, args: Any, options: Any, made: Any, launches: bool = True
@@ -160,6 +172,10 @@ class Recorder(TorchDispatchMode):
             return
         place = self.places.here(self.phase == "backward")
         known = {"layer": True} if name.startswith("_thnn_fused") and self.places.in_recurrent_layer() else {}
+        arguments = plain_arguments(schema, args, options)
+        group = _group(schema, args)
+        if group is not None:
+            known = {"group_size": group.size()}
         if name in FILLS and not inputs[len(outputs) :] and len(self.operations) == self.inits:
             self.inits += 1
         self.add(
@@ -169,14 +185,13 @@ class Recorder(TorchDispatchMode):
                 overload=str(getattr(function, "_overloadname", "")),
                 inputs=tuple(map(self.storages.operand, inputs)),
                 outputs=tuple(map(self.storages.operand, outputs)),
-                arguments=MappingProxyType(
-                    {**plain_arguments(schema, args, options), **_precision(inputs), **_ranks(schema, args), **known}
-                ),
+                arguments=MappingProxyType({**arguments, **_precision(inputs), **known}),
                 module=place.module,
                 where=place.where,
                 phase=self.phase,
                 live_bytes=self.storages.live_bytes,
-            )
+            ),
+            group.group_desc if group is not None and arguments.get("async_op", True) else "",
         )
 
     def _read(self, tensor: torch.Tensor) -> Any:
@@ -294,18 +309,18 @@ def _precision(operands: Iterable[torch.Tensor]) -> dict[str, bool]:
     return {"tf32": True} if rounded and any(x.dtype == torch.float32 for x in operands) else {}
 
 
-def _ranks(schema: Any, args: Any) -> dict[str, int]:
-    """`group_size` of a collective: how many GPUs take part."""
+def _group(schema: Any, args: Any) -> Any:
+    """The process group of a collective; None: it is none."""
     if schema is None or "c10d" not in str(schema.name):
-        return {}
+        return None
     from torch.distributed import ProcessGroup
     from torch.distributed.distributed_c10d import _resolve_process_group
 
     given = {argument.name: value for argument, value in zip(schema.arguments, args, strict=False)}
     if isinstance(name := given.get("group_name"), str):
-        return {"group_size": _resolve_process_group(name).size()}
+        return _resolve_process_group(name)
     group = given.get("process_group")
-    return {"group_size": ProcessGroup.unbox(group).size()} if group is not None else {}
+    return ProcessGroup.unbox(group) if group is not None else None
 
 
 def plain_arguments(schema: Any, args: Any, options: Any) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
 from ...simulator.device.device import Device
@@ -19,6 +19,7 @@ from .attention import attention_of
 from .choosing.graphs import Graphs
 from .choosing.selection import Selection
 from .choosing.trials import Times
+from .distributed.groups import hook_groups
 from .fused import kept_whole
 from .hooks import fake_cuda_device, hide_fakes
 from .layers.grids import sampled_grids
@@ -38,6 +39,7 @@ SILENCED = (
     "Accessing the data pointer of FakeTensor",
     "The AccumulateGrad node's stream does not match",
     "PyTorch was compiled without cuDNN/MIOpen support",
+    "Attempted to get default timeout for nccl backend",
 )
 """Beginnings of torch's warnings that are of this machine, not of the GPU."""
 
@@ -102,13 +104,14 @@ class Session:
 
     def _recorded(self, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any] | None) -> Any:
         """What a function returns whose operations are taken down."""
-        alive = (tensor for _, tensor in _parameters_of((function, args, options)))
-        with ExitStack() as stack, self._recorder.recording(alive):
+        given = list(_parameters_of((function, args, options)))
+        self._training.watch(given)
+        with ExitStack() as stack, self._recorder.recording(tensor for _, tensor in given):
             hide_fakes(stack)
             result = function(*args, **(options or {}))
             if self._train:
                 self._training.backward(result)
-            self._training.check(_parameters_of((function, args, options)))
+            self._training.check()
             return result
 
     def _warm_up(self, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any] | None) -> None:
@@ -139,8 +142,7 @@ class Session:
             ] = None
         for root in recorder.places.roots:
             for tensor in (*root.parameters(), *root.buffers()):
-                if isinstance(tensor, FakeTensor) and tensor.device.type == "cuda":
-                    recorder.parameters[recorder.storages.number(tensor)] = tensor.untyped_storage().nbytes()
+                recorder.note_parameter(tensor)
         tuned = self._launches.tuned or self.selection.used
         recorder.notes.update(dict.fromkeys(self.graphs.texts))
         return RecordedStep(
@@ -148,7 +150,9 @@ class Session:
             mode=("max-autotune" if tuned else "compiled") if compiled else "eager",
             graphed=compiled and self.graphs.count > 0 and not self.graphs.without,
             peak_bytes=recorder.storages.peak_bytes,
-            parameter_bytes=sum(recorder.parameters.values()),
+            parameter_bytes=sum(
+                size for number, size in recorder.parameters.items() if number not in recorder.storages.resized
+            ),
             notes=tuple(recorder.notes),
         )
 
@@ -210,6 +214,8 @@ def recording(
     *,
     compiler: Mapping[str, Any] | None = None,
     times: Times | None = None,
+    gpus: int = 0,
+    rank: int = 0,
 ) -> Iterator[Session]:
     """Have torch speak of a device, and record what is run on it.
 
@@ -219,6 +225,7 @@ def recording(
             returns.
         compiler: what `torch.compile` is given in mode `compiled`; times: predicts Triton kernels that are tried,
             None: they are not.
+        gpus: that the step runs on, 0: nobody has said; rank: of the one that is recorded.
 
     Yields:
         What runs a step.
@@ -230,7 +237,8 @@ def recording(
     launches = TritonLaunches(recorder, indices == "uniform")
     major, minor = (int(digit) for digit in device.compute_capability.split("."))
     with ExitStack() as stack:
-        hook_all = stack.enter_context(fake_cuda_device(device, recorder.notes))
+        hook_all = stack.enter_context(fake_cuda_device(device, recorder.order, max(gpus, 1)))
+        hook_groups(stack, recorder, gpus, rank)
         hooked = False
 
         def hook_compiler() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ...simulator.operations.operation import Operand
@@ -28,11 +28,18 @@ FILLS_IN_PLACE = ("aten.zero_.default", "aten.fill_.Scalar")
 
 
 class Storages:
-    """Storages of the device. `live_bytes`: of those that are alive; `peak_bytes`: the most of these so far."""
+    """Storages of the device.
+
+    Attributes:
+        live_bytes: of those that are alive; peak_bytes: the most of these so far.
+        resized: numbers of those that took other sizes, as gathered parameters do.
+    """
 
     def __init__(self) -> None:
         self.live_bytes = self.peak_bytes = 0
         self._numbers: dict[int, int] = {}
+        self.resized: set[int] = set()
+        self._sizes: dict[int, int] = {}
         self._count = self._first_made = 0
         self._values: dict[int, torch.UntypedStorage] = {}
         self._origins: dict[int, str] = {}
@@ -44,16 +51,27 @@ class Storages:
         if key not in self._numbers:
             self._numbers[key] = self._count
             self._count += 1
-            size = -(-storage.nbytes() // BLOCK_BYTES) * BLOCK_BYTES
-            self.live_bytes += size
-            self.peak_bytes = max(self.peak_bytes, self.live_bytes)
-            weakref.finalize(storage, self._free, key, size)
+            self._take(key, storage.nbytes())
+            weakref.finalize(storage, self._free, key)
         return self._numbers[key]
 
-    def _free(self, key: int, size: int) -> None:
+    def resize(self, storage: torch.UntypedStorage, size: int) -> None:
+        """A storage takes another size, as those of gathered parameters do [B]."""
+        if storage._cdata in self._numbers:
+            self.resized.add(self._numbers[storage._cdata])
+            self._take(storage._cdata, size)
+
+    def _take(self, key: int, size: int) -> None:
+        """Of a storage that takes so much now [B]."""
+        taken = -(-size // BLOCK_BYTES) * BLOCK_BYTES
+        self.live_bytes += taken - self._sizes.get(key, 0)
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        self._sizes[key] = taken
+
+    def _free(self, key: int) -> None:
         number = self._numbers.pop(key)
         self._values.pop(number, None)
-        self.live_bytes -= size
+        self.live_bytes -= self._sizes.pop(key)
 
     def operand(self, tensor: torch.Tensor) -> Operand:
         """A tensor as an operation sees it."""
@@ -150,6 +168,15 @@ def outside() -> Iterator[None]:
 def is_real(tensor: torch.Tensor) -> bool:
     """Whether a tensor has data."""
     return not isinstance(tensor, FakeTensor) and tensor.device.type == "cpu"
+
+
+def parts_in(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """What a tensor is made of that wraps others, as one does that is spread over GPUs; else itself."""
+    if not is_traceable_wrapper_subclass(tensor):
+        return [tensor]
+    names, _ = tensor.__tensor_flatten__()
+    held = [getattr(tensor, name) for name in names]  # of torch 2.13 a mesh of GPUs, too
+    return [part for value in held if isinstance(value, torch.Tensor) for part in parts_in(value)]
 
 
 def tensors_in(values: Any) -> list[torch.Tensor]:

@@ -44,6 +44,8 @@ class Training:
     def __init__(self, recorder: Recorder, compiled: bool, is_on: bool) -> None:
         self._recorder, self._compiled, self.is_on = recorder, compiled, is_on
         self._has_run_backward = self._has_engine = False
+        self._watched: dict[int, tuple[str, torch.Tensor]] = {}
+        self._reached: set[int] = set()
 
     def hook(self, stack: ExitStack) -> None:
         """Follow backward passes and optimizers. Raises: UserError: this torch lacks a hook."""
@@ -60,6 +62,7 @@ class Training:
                 return engine(*args, **kwargs)
             finally:
                 recorder.phase = before
+                self._reached |= {key for key, (_, tensor) in self._watched.items() if tensor.grad is not None}
 
         def enter(*_: Any) -> None:
             recorder.phase = "optimizer"
@@ -111,13 +114,17 @@ class Training:
         torch.autograd.backward(roots, gradients)
         return True
 
-    def check(self, given: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Note parameters that no gradient reaches. Args: given: their names, and themselves."""
-        parameters = {id(tensor): (name, tensor) for name, tensor in given if tensor.requires_grad and tensor.is_leaf}
-        lost = [name or "an input" for name, tensor in parameters.values() if tensor.grad is None]
+    def watch(self, given: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Look which parameters gradients reach. Args: given: their names, and themselves."""
+        leaves = ((name, tensor) for name, tensor in given if tensor.requires_grad and tensor.is_leaf)
+        self._watched, self._reached = {id(tensor): (name, tensor) for name, tensor in leaves}, set()
+
+    def check(self) -> None:
+        """Note parameters that no gradient has reached."""
+        lost = [name or "an input" for key, (name, _) in self._watched.items() if key not in self._reached]
         if lost and self._has_run_backward:
             names = ", ".join(lost[:MOST_NAMES]) + (", ..." if len(lost) > MOST_NAMES else "")
             self._recorder.notes[
-                f"no gradient reaches {len(lost)} of {len(parameters)} parameters ({names}): the backward pass is "
+                f"no gradient reaches {len(lost)} of {len(self._watched)} parameters ({names}): the backward pass is "
                 "incomplete"
             ] = None

@@ -31,8 +31,8 @@ def answer(job: dict[str, Any], ask: Ask) -> dict[str, Any]:
     """Record a step.
 
     Args:
-        job: file, function, device, settings (what-ifs of it, `key=value`), mode, train, indices; asked_ns: when that
-            was [ns]; aside: folders whose files do not count among what the step is made of.
+        job: file, function, device, settings (what-ifs of it, `key=value`), mode, train, indices, gpus, rank; asked_ns:
+            when that was [ns]; aside: folders whose files do not count among what the step is made of.
         ask: told `calls` and their `values`, as below, it tells `times_s` of these: None where nobody knows.
 
     Returns:
@@ -49,7 +49,12 @@ def answer(job: dict[str, Any], ask: Ask) -> dict[str, Any]:
     except UserError as error:
         return {"unusable": str(error)}
     made = answered(
-        lambda: recording(device, job["mode"], job["train"], job["indices"], times=times_of(device, ask)),
+        lambda: recording(
+            *(device, job["mode"], job["train"], job["indices"]),
+            times=times_of(device, ask),
+            gpus=job["gpus"],
+            rank=job["rank"],
+        ),
         lambda session: _run(session, path, job["function"]),
         device,
         path,

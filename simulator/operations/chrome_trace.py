@@ -55,8 +55,17 @@ def _tracks(profile: Profile) -> Iterator[dict[str, Any]]:
     yield _name(GPU, 0, "process_name", f"{profile.device} (predicted)")
     for thread, name in ((KERNELS, "kernels"), (MODULES, "modules"), (REFUSED, "refused: no price")):
         yield _name(GPU, thread, "thread_name", name)
+    for name, thread in _threads(profile).items():
+        if name:
+            yield _name(GPU, thread, "thread_name", name)
     yield _name(HOST, 0, "process_name", "operations")
     yield _name(HOST, OPERATIONS, "thread_name", profile.mode)
+
+
+def _threads(profile: Profile) -> dict[str, int]:
+    """Streams, and their threads: that of the default stream is `KERNELS`."""
+    others = [name for name in dict.fromkeys(row.operation.stream for row in profile.rows) if name]
+    return {"": KERNELS} | {name: REFUSED + 1 + place for place, name in enumerate(others)}
 
 
 def _name(process: int, thread: int, kind: str, name: str) -> dict[str, Any]:
@@ -65,6 +74,7 @@ def _name(process: int, thread: int, kind: str, name: str) -> dict[str, Any]:
 
 def _kernels(profile: Profile) -> Iterator[dict[str, Any]]:
     """A slice for each kernel with a price, a mark for each without."""
+    threads = _threads(profile)
     for row in profile.rows:
         kernel = row.kernel
         args = {
@@ -81,7 +91,9 @@ def _kernels(profile: Profile) -> Iterator[dict[str, Any]]:
             mark = {"ph": "i", "s": "t", "cat": "refused", "name": kernel.name, "args": {"reason": kernel.reason}}
             yield mark | {"pid": GPU, "tid": REFUSED, "ts": _us(row.start_s)}
         else:
-            yield _slice("kernel", kernel.name, KERNELS, row.start_s, kernel.time_s) | {"args": args}
+            yield _slice("kernel", kernel.name, threads[row.operation.stream], row.start_s, row.end_s - row.start_s) | {
+                "args": args
+            }
 
 
 def _operations(profile: Profile) -> Iterator[dict[str, Any]]:
@@ -116,7 +128,7 @@ def _modules(profile: Profile) -> Iterator[dict[str, Any]]:
 
 
 def _end_s(rows: list[ProfileRow]) -> float:
-    return max(row.start_s + row.time_s for row in rows)
+    return max(row.end_s for row in rows)
 
 
 def _slice(kind: str, name: str, thread: int, start_s: float, time_s: float) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """When each kernel starts. In: times of a step's kernels, in order; out: starts, and how long the GPU runs none.
 
 The host enqueues one operation after the other, and may run ahead; the GPU takes a kernel once it is enqueued and the
-one before has ended. In a CUDA graph nothing is enqueued any more.
+one before has ended. In a CUDA graph nothing is enqueued any more. Steps of several streams go by `streams`.
 """
 
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..device.device import Device
+from .streams import Enqueued, Interval, covered_s, run
 
 Queue = Literal["stream", "graph"]
 QUEUES: tuple[Queue, ...] = ("stream", "graph")
@@ -16,21 +17,29 @@ LAUNCH_BOUND = 0.1
 """Share of a step in which the GPU waits for the host, above which the step is bound by launches."""
 
 
+BESIDE = "collective.beside_lost"
+"""The number of the share of its pace that a kernel loses beside a collective."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamTimeline:
     """A step as its kernels follow each other.
 
     Args:
-        starts_s: of each operation the starts of its kernels, from the step's begin on [s].
+        starts_s, ends_s: of each operation those of its kernels, from the step's begin on [s].
         end_s: of the last kernel [s].
         busy_s: in which a kernel runs [s].
         host_wait_s: in which the GPU has nothing to do, as the host has not enqueued anything [s].
+        communication_s: in which a collective runs; exposed_s: in which nothing else does [s].
     """
 
     starts_s: tuple[tuple[float, ...], ...]
+    ends_s: tuple[tuple[float, ...], ...]
     end_s: float
     busy_s: float
     host_wait_s: float
+    communication_s: float
+    exposed_s: float
 
     @property
     def idle_s(self) -> float:
@@ -67,26 +76,29 @@ def measured_hosts_s(mode: str, device: Device) -> tuple[float, float]:
 
 
 def queued(
-    operations_s: Sequence[Sequence[float]], *, host_s: float, gap_s: float, ahead_s: float = 0.0
+    operations: Sequence[Enqueued], *, host_s: float, gap_s: float, ahead_s: float = 0.0, lost: float = 0.0
 ) -> StreamTimeline:
     """Let the GPU work a step off.
 
     Args:
-        operations_s: of each operation the times of its kernels, in order [s]; one that launches none costs nothing.
+        operations: in the order in which they are enqueued; one that launches no kernel costs nothing.
         host_s: that the host takes for each operation that launches, 0 in a CUDA graph; ahead_s: its lead [s].
         gap_s: from the end of a kernel to the start of the next, at least [s]: `launch_graph_s` of a device.
+        lost: share of its pace that a kernel loses beside a collective.
     """
-    enqueued_s, ended_s, busy_s, host_wait_s = -ahead_s, 0.0, 0.0, 0.0
-    starts: list[tuple[float, ...]] = []
-    ran = False
-    for times_s in operations_s:
-        enqueued_s += host_s if times_s else 0.0
-        own_starts: list[float] = []
-        for time_s in times_s:
-            ready_s = ended_s + (gap_s if ran else 0.0)
-            start_s = max(ready_s, enqueued_s)
-            host_wait_s += start_s - ready_s
-            own_starts.append(start_s)
-            ended_s, busy_s, ran = start_s + time_s, busy_s + time_s, True
-        starts.append(tuple(own_starts))
-    return StreamTimeline(starts_s=tuple(starts), end_s=ended_s, busy_s=busy_s, host_wait_s=host_wait_s)
+    ran: list[list[Interval]] = [[] for _ in operations]
+    for number, interval in run(operations, host_s=host_s, gap_s=gap_s, ahead_s=ahead_s, lost=lost):
+        ran[number].append(interval)
+    every = sorted(interval for intervals in ran for interval in intervals)
+    transfers = [interval for interval in every if interval[2]]
+    busy_s, working_s = covered_s(every), covered_s([interval for interval in every if not interval[2]])
+    end_s = max((interval[1] for interval in every), default=0.0)
+    return StreamTimeline(
+        starts_s=tuple(tuple(start_s for start_s, _, _ in intervals) for intervals in ran),
+        ends_s=tuple(tuple(stop_s for _, stop_s, _ in intervals) for intervals in ran),
+        end_s=end_s,
+        busy_s=busy_s,
+        host_wait_s=max(0.0, end_s - busy_s - gap_s * max(len(every) - 1, 0)),
+        communication_s=covered_s(transfers),
+        exposed_s=busy_s - working_s,
+    )

@@ -110,6 +110,7 @@ class Operation:
         parts: operations that a Triton kernel holds, e.g. `("add", "gelu")`.
         calls: of a Triton kernel: numbers of its launches in the recording, one for each candidate configuration.
         live_bytes: of all storages that are alive after it [B].
+        stream: on which it runs, empty: the default one; waits: numbers of operations that end before it begins.
     """
 
     kind: Kind
@@ -124,6 +125,8 @@ class Operation:
     parts: tuple[str, ...] = ()
     calls: tuple[int, ...] = ()
     live_bytes: int = 0
+    stream: str = ""
+    waits: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for another process."""

@@ -65,7 +65,7 @@ PRICED: Sequence[tuple[Price, str]] = (
     (attention.split_heads, "transform_bias_rescale_qkv"),
     (convolution.convolution, "convolution cudnn_convolution"),
     (convolution.convolution_backward, "convolution_backward"),
-    (copies.cat, "cat stack"),
+    *((copies.cat, "cat stack"), (copies.split_copied, "split_with_sizes_copy chunk_cat")),
     (copies.pad_and_slice_backward, "constant_pad_nd slice_backward select_backward"),
     (copies.pixel_shuffle, "pixel_shuffle pixel_unshuffle channel_shuffle"),
     (copies.repeat_flip_roll, "repeat flip roll glu"),
@@ -339,6 +339,6 @@ def refused(operation: Operation, gpu: KernelCostModel, reason: str) -> KernelEs
     )
 
 
-def _simulated(least: KernelEstimate, simulated: KernelEstimate | str) -> KernelEstimate:
+def _simulated(least: KernelEstimate, found: KernelEstimate | str) -> KernelEstimate:
     """A kernel from machine code; or the least that its bytes take, and why."""
-    return replace(least, reason=simulated) if isinstance(simulated, str) else simulated
+    return replace(least, reason=found) if isinstance(found, str) else found

@@ -16,11 +16,12 @@ from ..display.render import percent
 from ..prediction.timing import EVENTS_S, ZEROED_BYTES
 from ..prediction.what_helps import Advice
 from .cost_model import KernelCostModel
-from .gaps import QUEUES, Queue, StreamTimeline, host_s, queued
+from .gaps import BESIDE, QUEUES, Queue, StreamTimeline, host_s, queued
 from .groups import Group, Key, bound_by, grouped, time_of
 from .operation import Operation, RecordedStep
 from .price import price
 from .priced import KernelEstimate
+from .streams import enqueued
 from .unlucky.checklist import hints_of
 from .unlucky.hint import listed
 from .workspaces import peak_bytes
@@ -46,17 +47,18 @@ class ProfileRow:
 
     Args:
         operation: that launches it; number: of the operation in the step, from 0 on.
-        kernel: what it takes; start_s: from the begin of the step on [s].
+        kernel: what it takes; start_s, end_s: from the begin of the step on, beside others on other streams [s].
     """
 
     operation: Operation
     number: int
     kernel: KernelEstimate
     start_s: float
+    end_s: float
 
     @property
     def time_s(self) -> float:
-        """What it adds to the total: nothing, where it has no price [s]."""
+        """What it takes alone, and adds to the total: nothing, where it has no price [s]."""
         return time_of(self.kernel)
 
     @property
@@ -77,7 +79,9 @@ class ProfileRow:
             "phase": operation.phase,
             "kernel": kernel.name,
             "source": kernel.source,
+            "stream": operation.stream,
             "start_s": self.start_s,
+            "end_s": self.end_s,
             "time_s": None if refused else kernel.time_s,
             "at_least_s": kernel.time_s if refused else None,
             "bound_by": kernel.bound_by,
@@ -234,7 +238,8 @@ def _hint_dict(hint: Advice) -> dict[str, Any]:
 
 
 def _queue_dict(queue: StreamTimeline) -> dict[str, Any]:
-    return {"step_s": queue.end_s} | {name: getattr(queue, name) for name in ("idle_s", "host_wait_s", "launch_bound")}
+    names = ("idle_s", "host_wait_s", "launch_bound", "communication_s", "exposed_s")
+    return {"step_s": queue.end_s} | {name: getattr(queue, name) for name in names}
 
 
 def _assumed(step: RecordedStep, every: Sequence[KernelEstimate], device: Device) -> Iterator[str]:
@@ -284,16 +289,16 @@ def profile_of(
     Raises:
         ValueError: there are not as many prices as operations.
     """
-    times_s = [[time_of(kernel) for kernel in kernels] for kernels in priced]
-    gap_s = device.launch_graph_s
+    works = enqueued(step.operations, priced)
+    how = {"gap_s": device.launch_graph_s, "lost": device.torch_kernels[BESIDE].value}
     ahead_s = ZEROED_BYTES / device.hbm_write_bytes_per_s if timing == "do_bench" else 0.0
-    streamed = queued(times_s, host_s=host_s(step.mode, device), gap_s=gap_s, ahead_s=ahead_s)
-    graphed = queued(times_s, host_s=0.0, gap_s=gap_s)
-    starts_s = (graphed if queue == "graph" else streamed).starts_s
+    streamed = queued(works, host_s=host_s(step.mode, device), ahead_s=ahead_s, **how)
+    graphed = queued(works, host_s=0.0, **how)
+    ran = graphed if queue == "graph" else streamed
     rows = tuple(
-        ProfileRow(operation=operation, number=number, kernel=kernel, start_s=start_s)
-        for number, (operation, kernels, starts) in enumerate(zip(step.operations, priced, starts_s, strict=True))
-        for kernel, start_s in zip(kernels, starts, strict=True)
+        ProfileRow(operation=operation, number=number, kernel=kernel, start_s=start_s, end_s=end_s)
+        for number, (operation, kernels) in enumerate(zip(step.operations, priced, strict=True))
+        for kernel, start_s, end_s in zip(kernels, ran.starts_s[number], ran.ends_s[number], strict=True)
     )
     every = [kernel for kernels in priced for kernel in kernels]
     made = Profile(

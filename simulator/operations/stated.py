@@ -11,6 +11,8 @@ from .priced import KernelEstimate
 
 COLLECTIVES = frozenset({"_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "c10d"})
 """Namespaces of operations in which several GPUs take part."""
+TRANSFERS = ("send", "recv", "isend", "irecv")
+"""Collectives of these in which a GPU only sends, or only receives."""
 WAITS = "wait_tensor"
 """A collective of these that launches nothing."""
 
@@ -83,7 +85,8 @@ def moved_bytes(operation: Operation) -> int:
     """
     read, written = _bytes_of(operation.inputs), _bytes_of(operation.outputs)
     if is_collective(operation):
-        return max(read, written) if written else read // 2
+        is_one = written or operation.name.rpartition("::")[2].strip("_") in TRANSFERS
+        return max(read, written) if is_one else read // 2
     return read + written
 
 

@@ -5,6 +5,7 @@ are not nested. `nn.TransformerEncoderLayer` and `nn.MultiheadAttention` run the
 """
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +17,9 @@ from ..attention import Asked, backend_of
 from ..fused import WHOLE
 
 ATEN = torch.ops.aten
+FSDP = "torch.distributed.fsdp._fully_shard._fsdp_collectives"
+GATHERED = {"all_gather_copy_in": "all_gather_copy_in_cuda"}
+"""Where FSDP2 writes out its operations in Python, and one that is called otherwise there."""
 WARP_ROWS = 1024
 """Longest row of scores that `_masked_softmax` takes in one kernel."""
 
@@ -159,7 +163,11 @@ def parts_of(function: Any) -> Callable[..., Any] | None:
     Modes see whole operations that torch takes apart elsewhere, where gradients are switched off for good
     (`torch.inference_mode`).
     """
-    if not isinstance(function, torch._ops.OpOverload) or function.namespace != "aten":
+    if not isinstance(function, torch._ops.OpOverload):
+        return None
+    if function.namespace == "fsdp":
+        return getattr(import_module(FSDP), GATHERED.get(function._opname, function._opname), None)
+    if function.namespace != "aten":
         return None
     if written := LAYERS.get(function._opname):
         return written

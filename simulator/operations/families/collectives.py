@@ -17,6 +17,8 @@ RANKS = "group_size"
 """Argument of a recorded collective: how many GPUs take part."""
 RING_STEPS = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "broadcast": 1}
 """Kinds of collectives over rings, and how often a GPU sends its share to each other one."""
+TRANSFER = "transfer"
+"""From one GPU to another: the kind whose price is a broadcast's to one."""
 KINDS = {
     **dict.fromkeys(("allreduce", "all_reduce", "all_reduce_coalesced", "allreduce_coalesced"), "all_reduce"),
     **dict.fromkeys(("allgather", "allgather_base", "allgather_into_tensor_coalesced"), "all_gather"),
@@ -25,6 +27,7 @@ KINDS = {
     **dict.fromkeys(("reduce_scatter_tensor_coalesced",), "reduce_scatter"),
     **dict.fromkeys(("alltoall", "alltoall_base", "all_to_all_single"), "all_to_all"),
     "broadcast": "broadcast",
+    **dict.fromkeys(("send", "recv", "isend", "irecv"), TRANSFER),
 }
 """torch's names, without namespace and underscores around them -> kind of collective."""
 HOST_GPUS = 8
@@ -33,7 +36,8 @@ HOST_GPUS = 8
 
 def collective(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """One collective. Raises: NoPrice: of GPUs without NVLink, of several hosts, or of unknown ranks."""
-    kind = KINDS[plain_name(operation)]
+    name = plain_name(operation)
+    kind = KINDS[name]
     ranks = int(operation.arguments.get(RANKS, 0))
     if not gpu.device.nvlink_bytes_per_s:
         raise NoPrice("of GPUs without NVLink")
@@ -42,19 +46,21 @@ def collective(operation: Operation, gpu: KernelCostModel) -> Kernels:
     if ranks > HOST_GPUS:
         raise NoPrice(f"of {ranks} GPUs, on more than one host,")
     touched = gpu.kernel(operation.name, operation.inputs, operation.outputs)
+    if kind == TRANSFER:
+        ranks = 2
     if ranks == 1:
         return [touched]
     time_s, protocol, waits_s = min(protocols(kind, ranks, moved_bytes(operation), gpu))
     return [
         KernelEstimate(
-            name=f"nccl_{kind}",
+            name=f"nccl_{name if kind == TRANSFER else kind}",
             source="collective",
             time_s=time_s,
             bound_by="latency" if waits_s > time_s / 2 else "NVLink",
             hbm_read_bytes=touched.hbm_read_bytes,
             hbm_write_bytes=touched.hbm_write_bytes,
             l2_bytes=touched.l2_bytes,
-            note=f"{kind} of {ranks} GPUs by {protocol}, nothing beside it",
+            note=f"{kind} of {ranks} GPUs by {protocol}",
         )
     ]
 
@@ -84,8 +90,8 @@ def protocols(kind: str, ranks: int, size: float, gpu: KernelCostModel) -> Itera
         yield made("LL", cost("pairs_ll_s"), share, cost("pairs_ll_bytes_per_s"))
         yield made("Simple", cost("pairs_simple_s"), share, cost("pairs_simple_fraction") * link)
         return
-    sent = size if kind == "broadcast" else RING_STEPS[kind] * share
-    steps = RING_STEPS[kind] * (ranks - 1)
+    around = RING_STEPS.get(kind, 1)
+    sent, steps = size if kind in ("broadcast", TRANSFER) else around * share, around * (ranks - 1)
     for name in ("LL", "LL128"):
         key = name.lower()
         yield made(name, cost(f"{key}_s") + steps * cost(f"{key}_step_s"), sent, cost(f"{key}_bytes_per_s"))

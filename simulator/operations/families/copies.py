@@ -110,6 +110,12 @@ def cat(operation: Operation, gpu: KernelCostModel) -> Kernels:
     ]
 
 
+def split_copied(operation: Operation, gpu: KernelCostModel) -> Kernels:
+    """`split_with_sizes_copy`, `_chunk_cat`: one kernel that copies between a tensor and its pieces, in vectors."""
+    ctas = sum(operand.bytes for operand in operation.outputs) / (ALIGNED_THREADS * VECTOR_BYTES)
+    return [gpu.kernel(operation.name.strip("_"), operation.inputs, operation.outputs, ctas=ctas, chain=2)]
+
+
 def _filled(pieces: list[Operand], output: Operand, axis: int, gpu: KernelCostModel) -> float:
     """What HBM moves for sectors that no piece fills alone: pieces come one after the other (`getCatGridContig`) [B].
 

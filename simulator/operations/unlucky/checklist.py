@@ -9,10 +9,11 @@ from dataclasses import replace
 from ... import units
 from ...device.device import Device
 from ...prediction.what_helps import Advice
-from ..gaps import StreamTimeline, host_key, measured_hosts_s, queued
+from ..gaps import BESIDE, StreamTimeline, host_key, measured_hosts_s, queued
 from ..groups import time_of
 from ..operation import RecordedStep
 from ..priced import KernelEstimate
+from ..streams import enqueued
 from .floors import far_from_floor, reordered
 from .fusing import copies, grown, slow_attention, unfused_norms, written_scores
 from .matmuls import alignment, full_precision, tails, uneven
@@ -38,7 +39,7 @@ def hints_of(
     hints = [hint for rule in rules if (hint := rule(step.operations, costs_s))]
     hints += filter(None, slow_attention(step.operations, costs_s))
     hints += [*far_from_floor(step.operations, costs_s, device), *reordered(step.operations, priced)]
-    waits = None if step.graphed else _launches(step.mode, priced, device, stream, graph)
+    waits = None if step.graphed else _launches(step, priced, device, stream, graph)
     hints += [hint for hint in (tails(step.operations, priced, device), waits) if hint]
     whole_s = stream.end_s or 1.0
     shared = [replace(hint, share=hint.time_s / whole_s) for hint in hints if hint.time_s > LEAST_SHARE * whole_s]
@@ -46,17 +47,22 @@ def hints_of(
 
 
 def _launches(
-    mode: str, priced: Sequence[Sequence[KernelEstimate]], device: Device, stream: StreamTimeline, graph: StreamTimeline
+    step: RecordedStep,
+    priced: Sequence[Sequence[KernelEstimate]],
+    device: Device,
+    stream: StreamTimeline,
+    graph: StreamTimeline,
 ) -> Advice | None:
     """What the GPU waits for the host, beyond the first operation, and what hosts make of the step."""
     first_s = next((start_s for starts_s in stream.starts_s for start_s in starts_s), 0.0)
     saved_s = stream.end_s - graph.end_s
     if saved_s <= first_s:
         return None
-    times_s, hosts_s = [[time_of(kernel) for kernel in kernels] for kernels in priced], measured_hosts_s(mode, device)
-    steps_s = (queued(times_s, host_s=one_s, gap_s=device.launch_graph_s).end_s for one_s in hosts_s)
+    works, hosts_s = enqueued(step.operations, priced), measured_hosts_s(step.mode, device)
+    how = {"gap_s": device.launch_graph_s, "lost": device.torch_kernels[BESIDE].value}
+    steps_s = (queued(works, host_s=one_s, **how).end_s for one_s in hosts_s)
     taken, made = (" to ".join(map(units.duration, pair)) for pair in (hosts_s, steps_s))
-    known = f" (measured hosts: {taken} an operation, a step of {made}; --set {host_key(mode)} states yours)"
+    known = f" (measured hosts: {taken} an operation, a step of {made}; --set {host_key(step.mode)} states yours)"
     return Advice(
         cause="launches",
         text=f"the GPU waits for the host between kernels{known if hosts_s[0] < hosts_s[1] else ''}",

@@ -17,6 +17,8 @@ MOST_NAMED = 2
 """Kernels that a note names."""
 MOST_REASONS = 3
 """Kinds of refused kernels that the first line names."""
+LOST = 1e-3
+"""Share of a step that is said to be lost where kernels run beside each other."""
 LONGEST_NAME = 40
 """Characters of an operation that a table shows: fused kernels hold many."""
 FUSED = re.compile(r"(triton_[a-z]+)_fused_.*")
@@ -60,6 +62,7 @@ def head_lines(profile: Profile) -> list[str]:
         *([missing_line(profile)] if profile.refused else []),
         f"{profile.subject} on {profile.device}, {profile.mode}: {time_text(profile)}{sources_text(profile)}",
         idle_text(profile),
+        *([communication_text(profile)] if profile.queued.communication_s else []),
         *(
             [f"As do_bench shows it: {units.duration(profile.step_s)} between events"]
             if profile.timing != "single"
@@ -101,6 +104,17 @@ def idle_text(profile: Profile) -> str:
     waits = " (bound by launches)" if profile.stream.launch_bound else ""
     stream, graph = (f"{units.duration(queue.idle_s)} of {units.duration(queue.end_s)}" for queue in _queues(profile))
     return f"GPU idle {stream} in a stream{waits}, {graph} in a CUDA graph"
+
+
+def communication_text(profile: Profile) -> str:
+    """How long collectives run, how much of that beside nothing, and what other kernels lose beside them."""
+    ran = profile.queued
+    taken, alone = (
+        f"{units.duration(time_s)}, {percent(time_s / ran.end_s)}" for time_s in (ran.communication_s, ran.exposed_s)
+    )
+    lost_s = sum(row.end_s - row.start_s - row.time_s for row in profile.rows)
+    slowed = f"; kernels beside each other take {units.duration(lost_s)} longer" if lost_s > LOST * ran.end_s else ""
+    return f"Step {units.duration(ran.end_s)}: communication {taken}, of which nothing hides {alone}{slowed}"
 
 
 def _queues(profile: Profile) -> tuple[StreamTimeline, StreamTimeline]:

@@ -135,8 +135,18 @@ def test_json_has_every_kernel_with_its_keys(layers: Profile) -> None:
         *("hints", "notes"),
     ]
     assert list(answer["rows"][0]) == [
-        *("number", "module", "operation", "parts", "where", "phase", "kernel", "source", "start_s", "time_s"),
-        *("at_least_s", "bound_by", "hbm_read_bytes", "hbm_write_bytes", "l2_bytes", "reason", "note"),
+        *("number", "module", "operation", "parts", "where", "phase", "kernel", "source", "stream", "start_s"),
+        *(
+            "end_s",
+            "time_s",
+            "at_least_s",
+            "bound_by",
+            "hbm_read_bytes",
+            "hbm_write_bytes",
+            "l2_bytes",
+            "reason",
+            "note",
+        ),
         "one_shape",
     ]
     assert answer["complete"] is False and answer["queue"] == "stream"

@@ -42,6 +42,8 @@ class ModeOptions(Group):
     )
     train: bool = flag("Run the backward pass of what the function returns, too.")
     graph: bool = flag("Replay the step as a CUDA graph: no launch waits for the host.")
+    gpus: int | None = option(None, "GPUs that the step runs on: process groups are of so many.", least=1)
+    rank: int | None = option(None, "Which of these GPUs is meant.  [default: 0]", least=0)
 
     def modes(self) -> list[Mode]:
         """The ways to run it. Raises: BadInput: options contradict each other, or there is no such mode."""
@@ -56,6 +58,12 @@ class ModeOptions(Group):
         if strange := [name for name in names if name not in known]:
             raise BadInput(f"--mode {self.mode!r}: {strange[0]!r} must be one of {', '.join(MODES)}")
         return [known[name] for name in each_once("--mode", self.mode, names)]
+
+    def several(self) -> dict[str, int]:
+        """How many GPUs, and which of them, where that is said. Raises: BadInput: there is no such GPU."""
+        if (self.rank or 0) >= (self.gpus or 1):
+            raise BadInput(f"--rank {self.rank}: must be below --gpus {self.gpus or 1}")
+        return {"gpus": self.gpus, "rank": self.rank or 0} if self.gpus else {}
 
 
 class StepOptions(Group):
@@ -226,7 +234,8 @@ def _question(mode: ModeOptions, machine: DevicesOptions, pricing: PricingOption
         timing=pricing.as_,
         queue="graph" if mode.graph else "stream",
         settings=tuple(machine.set_ or ()),
-        options={"timeout_s": asked.code_s} | ({"indices": pricing.indices} if pricing.indices else {}),
+        options={"timeout_s": asked.code_s, **mode.several()}
+        | ({"indices": pricing.indices} if pricing.indices else {}),
     )
 
 

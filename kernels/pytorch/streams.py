@@ -1,0 +1,190 @@
+"""Streams and events of a step: on which stream each operation runs, and for which others it waits.
+
+Stand-ins for those of `torch.cuda` follow what the code does with them. An operation is known by its number in the
+recording; what a stream has to wait for is kept until its next operation, which takes it along.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from math import nan
+from types import TracebackType
+from typing import Any
+from weakref import WeakSet
+
+import torch
+
+from ...simulator.operations.operation import Operation
+from ..capture.on_gpu import NO_DATA
+
+
+class StreamOrder:
+    """What runs where, and after what. `current`: the stream that the code enqueues on."""
+
+    def __init__(self, notes: dict[str, None]) -> None:
+        self.notes = notes
+        self.streams: WeakSet[Stream] = WeakSet()
+        self.steps = self._made = 0
+        self.default = self.current = Stream(self)
+        self._collectives: dict[str, Stream] = {}
+        self._under_way: dict[int, int] = {}
+
+    def begin_step(self) -> None:
+        """Operations are numbered anew, and nothing is under way."""
+        self.steps += 1
+        self._under_way.clear()
+        for stream in self.streams:
+            stream.last, stream.awaited = -1, set()
+
+    def name(self) -> str:
+        """Of a new stream; the first one is the default stream, whose name is empty."""
+        self._made += 1
+        return f"stream {self._made - 1}" if self._made > 1 else ""
+
+    def placed(self, operation: Operation, number: int, group: str = "") -> Operation:
+        """An operation with its stream and what it waits for.
+
+        Args:
+            number: that it will have; group: of an asynchronous collective, which has a stream of its own.
+        """
+        storages = {operand.storage for operand in (*operation.inputs, *operation.outputs)}
+        done = {self._under_way.pop(storage) for storage in storages if storage in self._under_way}
+        self.current.awaited |= done  # what it uses is there by now, or the code would be wrong
+        stream = self.current
+        if group:
+            stream = self._collectives.setdefault(group, Stream(self, f"NCCL, {group}"))
+            stream.awaited |= self.current.reached()
+            self._under_way |= {operand.storage: number for operand in operation.outputs or operation.inputs}
+        waits = tuple(sorted(stream.awaited - {stream.last}))
+        stream.last, stream.awaited = number, set()
+        return replace(operation, stream=stream.name, waits=waits)
+
+    def wait(self, numbers: Iterable[int]) -> None:
+        """The current stream waits for operations."""
+        self.current.awaited |= set(numbers)
+
+    def host_waits(self, numbers: Iterable[int]) -> None:
+        """The host waits for operations, so that all that follows runs after them."""
+        for stream in self.streams:
+            stream.awaited |= set(numbers)
+
+
+class Stream:
+    """In place of `torch.cuda.Stream`. `name`: empty for the default stream."""
+
+    cuda_stream = stream_id = device_index = priority = 0
+    device = torch.device("cuda", 0)
+
+    def __init__(self, order: StreamOrder, name: str | None = None) -> None:
+        self.order = order
+        self.name = order.name() if name is None else name
+        self.last, self.awaited = -1, set[int]()
+        self._before: list[Stream] = []
+        order.streams.add(self)
+
+    def __enter__(self) -> "Stream":
+        """Enqueue here."""
+        self._before.append(self.order.current)
+        self.order.current = self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Enqueue where it was before."""
+        self.order.current = self._before.pop()
+
+    def reached(self) -> set[int]:
+        """Operations after which all that is enqueued here is done."""
+        return self.awaited | ({self.last} if self.last >= 0 else set())
+
+    def wait_stream(self, other: "Stream") -> None:
+        """What follows here waits for what is enqueued there."""
+        self.awaited |= other.reached()
+
+    def wait_event(self, event: "Event") -> None:
+        """What follows here waits for what was enqueued before an event."""
+        self.awaited |= event.reached()
+
+    def record_event(self, event: "Event | None" = None) -> "Event":
+        """An event after what is enqueued here."""
+        made = event or Event(self.order)
+        made.record(self)
+        return made
+
+    def synchronize(self) -> None:
+        """The host waits."""
+        self.order.host_waits(self.reached())
+
+    def query(self) -> bool:
+        """All is done: whether it is cannot be known."""
+        return True
+
+    def is_capturing(self) -> bool:
+        """No graph is made of it."""
+        return False
+
+
+class Event:
+    """In place of `torch.cuda.Event`: no time passes, so none is measured."""
+
+    cuda_event = 0
+
+    def __init__(self, order: StreamOrder) -> None:
+        self._order, self._after, self._step = order, set[int](), order.steps
+
+    def reached(self) -> set[int]:
+        """Operations that were enqueued before it; of an earlier step all are done."""
+        return self._after if self._step == self._order.steps else set()
+
+    def record(self, stream: Stream | None = None) -> None:
+        """It comes after what is enqueued."""
+        self._after, self._step = (stream or self._order.current).reached(), self._order.steps
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """What follows on a stream waits for it."""
+        (stream or self._order.current).wait_event(self)
+
+    def synchronize(self) -> None:
+        """The host waits."""
+        self._order.host_waits(self.reached())
+
+    def query(self) -> bool:
+        """It has happened: whether it has cannot be known."""
+        return True
+
+    def elapsed_time(self, _: Any) -> float:
+        """No time is known [ms]."""
+        self._order.notes[NO_DATA] = None
+        return nan
+
+
+def stand_ins(order: StreamOrder) -> dict[str, Any]:
+    """What stands for the streams and events of `torch.cuda`."""
+
+    class OfCuda(Stream):
+        """A stream that the code makes."""
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            super().__init__(order)
+
+    class EventOfCuda(Event):
+        """An event that the code makes."""
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            super().__init__(order)
+
+    def set_stream(stream: Stream) -> None:
+        order.current = stream
+
+    def synchronize(*_: Any) -> None:
+        order.host_waits({number for stream in order.streams for number in stream.reached()})
+
+    return {
+        "Stream": OfCuda,
+        "Event": EventOfCuda,
+        "current_stream": lambda *_: order.current,
+        "default_stream": lambda *_: order.default,
+        "stream": lambda stream=None: stream or order.current,
+        "set_stream": set_stream,
+        "synchronize": synchronize,
+    }
