@@ -14,7 +14,11 @@ from weakref import WeakSet
 import torch
 
 from ...simulator.operations.operation import Operation
+from ...simulator.operations.stated import TRANSFERS
 from ..capture.on_gpu import NO_DATA
+
+SENDS = ("send", "isend")
+"""Transfers that write nothing here: what they send may be read meanwhile."""
 
 
 class StreamOrder:
@@ -51,9 +55,12 @@ class StreamOrder:
         self.current.awaited |= done  # what it uses is there by now, or the code would be wrong
         stream = self.current
         if group:
-            stream = self._collectives.setdefault(group, Stream(self, f"NCCL, {group}"))
+            way = operation.name.rpartition("::")[2].strip("_")
+            label = f"NCCL, {group}" + (f", {way}" if way in TRANSFERS else "")  # both ways go on at a time
+            stream = self._collectives.setdefault(label, Stream(self, label))
             stream.awaited |= self.current.reached()
-            self._under_way |= {operand.storage: number for operand in operation.outputs or operation.inputs}
+            written = operation.outputs or (() if way in SENDS else operation.inputs)
+            self._under_way |= {operand.storage: number for operand in written}
         waits = tuple(sorted(stream.awaited - {stream.last}))
         stream.last, stream.awaited = number, set()
         return replace(operation, stream=stream.name, waits=waits)

@@ -345,6 +345,6 @@ def refused(operation: Operation, gpu: KernelCostModel, reason: str) -> KernelEs
     )
 
 
-def _simulated(least: KernelEstimate, found: KernelEstimate | str) -> KernelEstimate:
+def _simulated(least: KernelEstimate, made: KernelEstimate | str) -> KernelEstimate:
     """A kernel from machine code; or the least that its bytes take, and why."""
-    return replace(least, reason=found) if isinstance(found, str) else found
+    return replace(least, reason=made) if isinstance(made, str) else made
