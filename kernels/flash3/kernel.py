@@ -14,11 +14,9 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from .tile import FP8_LOG2, begin, cap, column, go_on, hide, narrowed
-from .work import GROUP_ROWS, SCALE_KEYS, Ring, Shape, flat, record, ring
+from .work import FIRST_BARRIER, GROUP_ROWS, SCALE_KEYS, Ring, Shape, flat, named_barrier, record, ring
 
 LN_2 = gl.constexpr(0.6931471805599453)
-FIRST_BARRIER = gl.constexpr(12)
-"""Of the hardware's 16 named barriers Triton takes the first few."""
 
 
 @record
@@ -138,18 +136,6 @@ class Group:
             alpha = alpha * (v_scale / new_scale)
         acc = acc * gl.convert_layout(alpha, gl.SliceLayout(1, self.out_layout))[:, None]
         return (new_scale, next_k_scale, next_v_scale), row_max, sums, p, acc
-
-
-@gluon.constexpr_function
-def _barrier_text(kind, number):
-    return f"bar.{kind} {number}, 256; mov.b32 $0, $1;"
-
-
-@gluon.jit
-def named_barrier(kind: gl.constexpr, number: gl.constexpr):
-    """`bar.sync` or `bar.arrive` of two groups."""
-    threads = gl.full([128], 0, gl.int32, gl.BlockedLayout([1], [32], [4], [0]))
-    gl.inline_asm_elementwise(_barrier_text(kind, number), "=r,r", [threads], dtype=gl.int32, is_pure=False, pack=1)
 
 
 @gluon.jit

@@ -11,6 +11,8 @@ GROUP_ROWS = gl.constexpr(64)
 """Rows of a consumer group: those of a product of a warp group."""
 SCALE_KEYS = gl.constexpr(128)
 """Rows of Q, K or V that share a scale in fp8."""
+FIRST_BARRIER = gl.constexpr(12)
+"""Of the hardware's 16 named barriers Triton takes the first few."""
 
 
 def record(cls: Any) -> Any:
@@ -177,3 +179,15 @@ def ring(desc, rest_desc, slots: gl.constexpr, readers: gl.constexpr, parts: gl.
         mbarrier.init(full.index(slot), count=1)
         mbarrier.init(empty.index(slot), count=readers)
     return Ring(memory, rest, full, empty, slots, parts)  # type: ignore[call-arg]
+
+
+@gluon.constexpr_function
+def _barrier_text(kind, number):
+    return f"bar.{kind} {number}, 256; mov.b32 $0, $1;"
+
+
+@gluon.jit
+def named_barrier(kind: gl.constexpr, number: gl.constexpr):
+    """`bar.sync` or `bar.arrive` of two groups."""
+    threads = gl.full([128], 0, gl.int32, gl.BlockedLayout([1], [32], [4], [0]))
+    gl.inline_asm_elementwise(_barrier_text(kind, number), "=r,r", [threads], dtype=gl.int32, is_pure=False, pack=1)

@@ -176,11 +176,8 @@ def test_it_compiles_for_hopper_without_a_spill(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_window_begins_where_the_tile_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups find a tile's first key tile inside their loop over tiles.
-
-    Carried by the loop it keeps its first value in Triton 3.6, and a group waits for ever on a list whose windows move
-    up.
-    """
+    """Groups find a tile's first key tile inside their loop over tiles, not as a value that it carries."""
+    # Carried, it keeps its first value in Triton 3.6, and a group waits for ever where windows move up its list.
     monkeypatch.setattr(triton.runtime.driver, "_active", _Hopper())
     q, k, v = (torch.zeros(1, 2, 1024, 128, dtype=torch.float16) for _ in range(3))
     launch = prepare(q, k, v, problem_of(q, k, v, causal=True, window=17), sms=132)
