@@ -28,10 +28,7 @@ ONES = ("type", "getDevice", "exchangeDevice", "record", "block")
 """Functions of a guard that name the device, or would refuse."""
 STREAMS = ("getStream", "exchangeStream")
 """Functions of a guard that return a stream: a device, and in a second register a number."""
-DEFAULT_STREAM = {
-    "x86_64": "b801000000 31d2 c3",  # mov eax, 1; xor edx, edx; ret
-    "aarch64": "20008052 010080d2 c0035fd6",  # mov w0, 1; mov x1, 0; ret
-}
+DEFAULT_STREAM = {"x86_64": "b801000000 31d2 c3"}  # mov eax, 1; xor edx, edx; ret
 """Machine code that returns the default stream of the CUDA device 0. Were its number not always the same, autograd
 would have streams wait for each other by events that nobody has made."""
 TRUE = ("isBuilt", "isAvailable", "hasPrimaryContext")

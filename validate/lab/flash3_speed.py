@@ -22,7 +22,7 @@ from tilesight.kernels.flash2_tma import RECOMMENDED as FLASH2_TMA
 from tilesight.kernels.flash2_tma import flash2_tma
 from tilesight.kernels.flash3 import Options
 from tilesight.kernels.flash3.call import Prepared, prepare
-from tilesight.kernels.flash3.values import turn
+from tilesight.kernels.flash3.values import transposed
 from tilesight.kernels.launch.launch import problem_of
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -113,7 +113,7 @@ def candidates(part: str, shape: tuple[int, ...], dtype: str, causal: bool) -> d
         prepared = launch(narrow, causal, None)
 
         def turned() -> None:
-            turn(narrow[2], prepared.arguments[4].base)
+            transposed(narrow[2])
             prepared.run()
 
         return graphs | {
