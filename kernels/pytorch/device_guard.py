@@ -117,14 +117,15 @@ def cpp_tables(meta_guard: int, hooks: int, cuda: int, meta: int) -> tuple[int, 
 
 def _default_stream() -> int:
     """Address of a function that returns the default stream; 0: this machine runs no code that is written here."""
-    code = bytes.fromhex(DEFAULT_STREAM.get(platform.machine(), ""))
+    if platform.machine() not in DEFAULT_STREAM:
+        return 0
     try:
         page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     except OSError:
         return 0
-    page.write(code)
+    page.write(bytes.fromhex(DEFAULT_STREAM[platform.machine()]))
     KEPT.append(page)
-    return ctypes.addressof(ctypes.c_char.from_buffer(page)) if code else 0
+    return ctypes.addressof(ctypes.c_char.from_buffer(page))
 
 
 def _functions(address: int, count: int) -> Any:
