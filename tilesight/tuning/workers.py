@@ -1,7 +1,7 @@
-"""Jobs run by any `concurrent.futures.Executor`, each done again where its worker is lost.
+"""Jobs run by any `concurrent.futures.Executor`, each done again where its worker is lost or fails.
 
 What is answered does not depend on how many workers there are, nor on which of them are lost: each question is answered
-by itself, on empty caches. An error in one of them is its answer: the others go on.
+by itself, on empty caches. An error in one of them, raised each time, is its answer: the others go on.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from ..kernels.compile.call import KernelLaunch
 
 MOST_TRIES = 3
-"""A job whose worker is lost so often is given up: it may be what kills them."""
+"""A job whose worker is lost or fails so often is given up: it may be what kills them.
+
+Not once: a worker that starts while others are killed may fail by its own means, and the next does not.
+"""
 LOST = (BrokenExecutor, CancelledError, ConnectionError)
 """What an executor raises of a job whose worker is lost; all else the job itself has raised."""
 LOST_ELSEWHERE = (
@@ -74,15 +77,15 @@ def worked(
                 except Exception as error:
                     cause = getattr(error, "cause", None) or error  # of Ray, whose own text is a traceback
                     said = f"{type(cause).__name__}: {' '.join(str(cause).split())[:200]}"
-                    if not _is_lost(error):
-                        yield job, unanswered(job, f"its worker cannot predict ({said})")
-                        continue
                     tries[job.keys] += 1
-                    if tries[job.keys] >= MOST_TRIES:
+                    if tries[job.keys] < MOST_TRIES:
+                        lost.append(job)
+                    elif _is_lost(error):
                         raise LostWorkers(
                             f"kernel {job.calls[0].name}: its worker was lost {MOST_TRIES} times ({said})"
                         ) from None
-                    lost.append(job)
+                    else:
+                        yield job, unanswered(job, f"its worker cannot predict ({said})")
                 else:
                     yield job, answer
         left = lost

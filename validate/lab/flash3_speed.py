@@ -1,6 +1,8 @@
-"""Speed of flash3 on a GPU beside cuDNN and flash2, and with its options off one by one (docs/flash3.md).
+"""Speed of flash3 on a GPU beside cuDNN, flash2 and FlashAttention-3, and with its options off one by one.
 
-    python validate/lab/flash3_speed.py > flash3-speed.ndjson
+    python validate/lab/flash3_speed.py [DTYPE ...] > flash3-speed.ndjson
+
+FlashAttention-3 stands beside in bf16 and fp8 where its wheel is installed (fa3-fwd, which has no fp16).
 
 Every candidate is a CUDA graph of 10 ms. All of a problem take turns in random order:
 a pause, a replay, and a replay that counts.
@@ -9,6 +11,7 @@ a pause, a replay, and a replay that counts.
 import json
 import random
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -87,7 +90,7 @@ def problems() -> Iterator[tuple[str, tuple[int, int, int, int, int], str]]:
     yield from (("table", shape, "fp16") for shape in table)
     yield from (("table", shape, "fp8") for shape in (*table[10:11], *table[12:], table[5]))
     yield from (("ablation", table[place], "fp16") for place in (13, 12))
-    yield from (("table", table[place], "bf16") for place in (3, 5, 7, 12, 13, 15))
+    yield from (("table", shape, "bf16") for shape in table)
     yield from (("table", shape, "fp16") for shape in ((4, 8, 4096, 256, 256), (4, 16, 4096, 192, 128)))
 
 
@@ -96,6 +99,16 @@ def launch(given: list[torch.Tensor], causal: bool, options: Options | None) -> 
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     problem = problem_of(*given, causal=causal, head_dim_v=given[2].shape[-1])
     return prepare(*given, problem, options=options, sms=sms)
+
+
+def flash_attention_3(given: list[torch.Tensor], causal: bool) -> dict[str, tuple[Any, int]]:
+    """Its graph, where it is installed; its tensors are (B, N, H, D)."""
+    try:
+        from fa3_fwd_interface import flash_attn_func
+    except ImportError:
+        return {}
+    turned = [x.transpose(1, 2).contiguous() for x in given]
+    return {"fa3": graph(lambda: flash_attn_func(*turned, causal=causal))}
 
 
 def candidates(part: str, shape: tuple[int, ...], dtype: str, causal: bool) -> dict[str, tuple[Any, int]]:
@@ -120,7 +133,10 @@ def candidates(part: str, shape: tuple[int, ...], dtype: str, causal: bool) -> d
             "fp16": graph(launch(plain, causal, None).run),
             "flash3": graph(prepared.run),
             "flash3+turn": graph(turned),
+            **flash_attention_3(narrow, causal),
         }
+    if dtype == "bf16":
+        graphs |= flash_attention_3(plain, causal)
     graphs["flash3"] = graph(launch(plain, causal, None).run)
     for name, function, usual in (("flash2", flash2, FLASH2), ("flash2_tma", flash2_tma, FLASH2_TMA)):
         if (dim, causal) in usual and dtype == "fp16":
@@ -132,13 +148,16 @@ def candidates(part: str, shape: tuple[int, ...], dtype: str, causal: bool) -> d
 
 
 def main() -> None:
-    """Print a header, and a line for each problem."""
+    """Print a header, and a line for each problem of the dtypes that are named."""
+    asked = sys.argv[1:] or DTYPES
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     driver = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
     versions = {"torch": torch.__version__, "triton": triton.__version__, "cudnn": torch.backends.cudnn.version()}
     print(json.dumps({"gpu": torch.cuda.get_device_name(), "driver": driver, **versions}))
     drawn = random.Random(0)
     for part, shape, dtype in problems():
+        if dtype not in asked:
+            continue
         for causal in (False, True):
             graphs = candidates(part, shape, dtype, causal)
             turns: dict[str, list[float]] = {name: [] for name in graphs}

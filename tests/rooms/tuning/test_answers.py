@@ -106,12 +106,15 @@ def test_a_worker_is_lost_where_the_executor_or_the_connection_says_so(error: Ex
         predict_all(CALLS, TARGET, store=None, executor=executor, together=5)
 
 
-def test_a_job_that_raises_is_refused_and_not_tried_again(tmp_path: Path) -> None:
-    """The others are predicted and kept, and the next sweep asks for what is missing."""
-    store = Store(tmp_path / "kept")
-    with Raising(ModuleNotFoundError("No module named 'tilesight'"), 1) as executor:
+def test_a_job_that_raises_three_times_is_refused(tmp_path: Path) -> None:
+    """Twice is no matter. The others are predicted and kept, and the next sweep asks for what is missing."""
+    store, error = Store(tmp_path / "kept"), ModuleNotFoundError("No module named 'tilesight'")
+    with Raising(error, 2) as executor:
+        rows = predict_all(CALLS, TARGET, store=None, executor=executor, together=5)
+    assert rows == predict_all(CALLS, TARGET, store=None, workers=1)
+    with Raising(error, 3) as executor:
         rows = predict_all(CALLS, TARGET, store=store, executor=executor, together=5)
-        assert executor.tries.total() == 3
+        assert executor.tries.total() == 9
     assert {row.refused for row in rows} == {
         "kernel k: its worker cannot predict (ModuleNotFoundError: No module named 'tilesight')"
     }
