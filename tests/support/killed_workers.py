@@ -74,7 +74,7 @@ def survived_in_ray(count: int, workers: int, kills: int) -> dict[str, Any]:
 
 
 def survived(count: int, workers: int, kills: int) -> dict[str, Any]:
-    """Predict so many launches by so many workers, and kill some on the way. Returns: what was killed, and what differs."""
+    """Predict so many launches by so many workers, and kill some on the way. Returns: kills and differences."""
     from distributed import LocalCluster
 
     answers.answer = by_worker
