@@ -1,4 +1,4 @@
-"""Data of the lab: of every file an index has what it holds, date, GPU, driver, versions and commit."""
+"""Data of the lab: of every file an index has what made it, what it holds, date, GPU, driver, versions and commit."""
 
 import csv
 import lzma
@@ -45,6 +45,18 @@ def test_a_file_has_date_gpu_driver_versions_and_commit(row: dict[str, str]) -> 
         text = _text(DATA / row["file"])
         for key, cell in (("driver", "driver"), ("torch", "versions"), ("triton", "versions"), ("cuda", "versions")):
             assert all(said in row[cell] for said in re.findall(rf'"{key}": *"([0-9][^"]*)"', text)[:1]), key
+
+
+@pytest.mark.parametrize("program", sorted({row["program"] for row in _rows()}))
+def test_what_made_a_file_is_there_or_in_history(program: str) -> None:
+    """A command of Tilesight, a file of this tree, `FILE@COMMIT` of one that was deleted since, or not recorded."""
+    place, _, commit = program.partition("@")
+    if commit:
+        if subprocess.run(["git", "cat-file", "-e", commit], cwd=ROOT, check=False, capture_output=True).returncode:
+            pytest.skip("not a clone with all of its history")
+        assert subprocess.run(["git", "cat-file", "-e", f"{commit}:{place}"], cwd=ROOT, check=False).returncode == 0
+    else:
+        assert place == UNKNOWN or place.startswith("tilesight ") or (ROOT / place).exists()
 
 
 SHOWN = re.compile(

@@ -49,7 +49,7 @@ def test_every_launch_of_a_round_is_counted_predicted_or_not() -> None:
 def test_folders_of_public_cases_are_named_by_two_libraries_with_many_cases() -> None:
     """At least four cases of each library of a name, and `launching.py` lists every folder, so that it has a round."""
     folders = sorted(path.parent for path in PUBLIC.glob("*/__init__.py"))
-    listed = (PUBLIC / "launching.py").read_text("utf-8").partition("FOLDERS = (")[2].partition("\n)")[0]
+    listed = (PUBLIC / "launching.py").read_text("utf-8").partition("FOLDERS = {")[2].partition("}")[0]
     assert sorted(re.findall(r'"(\w+)"', listed)) == [folder.name for folder in folders]
     for folder in folders:
         text = "".join(path.read_text("utf-8") for path in folder.glob("*.py"))

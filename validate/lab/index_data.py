@@ -4,6 +4,8 @@
 
 A file says driver, torch, triton, cuda, gpu and commit in its rows (`"driver": "580.159.04"`); what it does not say is
 `not recorded` until somebody who knows writes it into the index. Commit the data first: `added` is that commit.
+`program` is what made it: where no program of the lab is named as the file is, somebody has to say. Of one that is
+deleted later the index keeps `FILE@COMMIT`, a commit that has it.
 """
 
 import csv
@@ -22,6 +24,13 @@ def said(text: str, key: str) -> list[str]:
     return [value for value in dict.fromkeys(re.findall(rf'"{key}"\s*:\s*"([^"]*)"', text)) if value]
 
 
+def program_of(name: str) -> str:
+    """What made a file, by its name."""
+    stem = re.split(r"-(?:predicted-|again-)*(?:h100|h200|20)", name)[0].replace("-", "_")
+    places = (Path("validate/lab", stem + ending) for ending in (".py", ".cu"))
+    return next((place.as_posix() for place in places if (DATA.parents[1] / place).exists()), UNKNOWN)
+
+
 def row_of(path: Path) -> dict[str, str]:
     """The line of a file. Raises: IndexError: its name has no date, or it is not committed."""
     with lzma.open(path, "rt") if path.suffix == ".xz" else path.open() as stream:
@@ -36,6 +45,7 @@ def row_of(path: Path) -> dict[str, str]:
     run = not predicted or both
     return {
         "file": name,
+        "program": program_of(name),
         "holds": "predicted and measured" if both else "predicted" if predicted else "measured",
         "date": re.findall(r"20\d\d-\d\d-\d\d", name)[0],
         "gpu": gpus[0] if gpus else re.findall(r"\bh[12]00\b", name)[0].upper(),

@@ -3,12 +3,9 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_blocks import Attention, split_heads
-from torch_cases import HALF, Case, drawn, module, numbers, rms
-from torch_second import Layer, Made
+from torch_parts import FLOAT, HALF, Attention, Case, Layer, Made, drawn, module, numbers, rms, split_heads
 
 FIFTH: dict[str, Case] = {}
-FLOAT = torch.float32
 
 
 def fifth(case: Case) -> Case:

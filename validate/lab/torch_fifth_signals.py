@@ -3,10 +3,8 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_blocks import split_heads
-from torch_cases import drawn, module, numbers
-from torch_fifth import FLOAT, fifth
-from torch_second import Made, convolved
+from torch_fifth import fifth
+from torch_parts import FLOAT, Made, convolved, drawn, module, numbers, split_heads
 
 SINGLE = torch.float16
 

@@ -7,12 +7,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, grad, jvp, vmap
-from torch_blocks import Attention, Block, split_heads
-from torch_cases import drawn, module, numbers
-from torch_fifth import FLOAT, fifth
-from torch_fourth_steps import stepped
-from torch_second import Made, convolved
-from torch_steps import squared, trained
+from torch_fifth import fifth
+from torch_parts import (
+    FLOAT,
+    Attention,
+    Block,
+    Made,
+    convolved,
+    drawn,
+    module,
+    numbers,
+    split_heads,
+    squared,
+    stepped,
+    trained,
+)
 
 
 class Mobile(nn.Module):

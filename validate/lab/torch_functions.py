@@ -1,14 +1,14 @@
-"""Functions, training steps and models of PyTorch (`torch_cases`, `_steps`, `_models`): timed, predicted, judged.
+"""Functions, training steps and models of PyTorch (`torch_fifth`, `_models`, `_twelve`): timed, predicted, judged.
 
     python validate/lab/torch_functions.py measure FILE.jsonl [CASE ...]         on a GPU: a line for each case and mode
     python validate/lab/torch_functions.py predict DEVICE FILE.jsonl [CASE ...]  no GPU: the same, predicted
     python validate/lab/torch_functions.py judge MEASURED.jsonl PREDICTED.jsonl  kernels and times beside each other
 
 Times of kernels are medians of runs one after another, as torch's profiler has them; `step_s` is a run's share of all
-runs together, with the host's time in it. Memory is the most that torch's allocator held during a run. `functions`,
-`steps`, `models`, `second`, `third`, `fourth`, `fifth`, `twelve` and
-`reports` stand for all of them; models need `transformers`. Modes
-among the cases (`eager`, `compiled`, `max-autotune`) are measured or predicted instead of eager and compiled.
+runs together, with the host's time in it. Memory is the most that torch's allocator held during a run. `models`,
+`fifth`, `twelve` and `reports` stand for all of them; models need `transformers`. Modes among the cases (`eager`,
+`compiled`, `max-autotune`) are measured or predicted instead of eager and compiled. The sets before had their
+cases here until 2c9d9281; what was measured and predicted of them is judged as `earlier`.
 """
 
 import json
@@ -19,24 +19,15 @@ from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import torch_blocks  # noqa: F401  (registers its functions)
 import torch_fifth_signals  # noqa: F401  (registers its functions)
 import torch_fifth_steps  # noqa: F401  (registers its steps)
-import torch_fourth_signals  # noqa: F401  (registers its functions)
-import torch_fourth_steps  # noqa: F401  (registers its steps)
-from torch_cases import FUNCTIONS
 from torch_fifth import FIFTH
-from torch_fourth import FOURTH
 from torch_models import MODELS
 from torch_reports import REPORTS
-from torch_second import SECOND
-from torch_steps import STEPS
-from torch_third import THIRD
 from torch_twelve import TWELVE
 
 RUNS = 8
-GROUPS = {"functions": FUNCTIONS, "steps": STEPS, "models": MODELS, "second": SECOND, "third": THIRD}
-GROUPS |= {"fourth": FOURTH, "fifth": FIFTH, "twelve": TWELVE, "reports": REPORTS}
+GROUPS = {"models": MODELS, "fifth": FIFTH, "twelve": TWELVE, "reports": REPORTS}
 CASES = {name: case for cases in GROUPS.values() for name, case in cases.items()}
 MODES = ("eager", "compiled", "max-autotune")
 CASE = '''"""A case."""
@@ -166,7 +157,7 @@ def judge(measured: Path, predicted: Path) -> None:
         refused = [kernel for kernel in answer["kernels"] if kernel[2] == "refused"]
         step, peak = (answer[key] / entry[key] - 1 if key in answer else nan for key in ("step_s", "peak_bytes"))
         error = guess_us / time_us - 1
-        group = next(group for group, cases in GROUPS.items() if name in cases)
+        group = next((group for group, cases in GROUPS.items() if name in cases), "earlier")
         errors.setdefault(f"{group}, {mode}", []).append((error, step, peak))
         print(
             f"{name:24} {mode:9} {len(kernels):4} of {len(guessed):4} kernels"

@@ -9,9 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_blocks import Attention
-from torch_cases import HALF, Case, drawn, module, numbers
-from torch_steps import squared, trained
+from torch_parts import HALF, Attention, Case, drawn, module, numbers, squared, trained
 
 MODELS: dict[str, Case] = {}
 LLAMA = {

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor, empty, float8_e4m3fn, float16
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-from torch_cases import Case, drawn
+from torch_parts import Case, drawn
 
 REPORTS: dict[str, Case] = {}
 Given = tuple[Any, tuple[Any, ...]]

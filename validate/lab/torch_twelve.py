@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from torch_cases import Case, drawn, numbers
 from torch_models import decoding, hugging_face, language
+from torch_parts import Case, drawn, numbers
 
 TWELVE: dict[str, Case] = {}
 Given = tuple[Any, tuple[Any, ...]]

@@ -9,32 +9,28 @@ empty L2, with a limit on time [s] and memory.
 
 import argparse
 import json
-import os
-import resource
-import signal
+import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
 from cells import CELLS, Cell, sliced
 from families import FAMILIES
-from loops import fits_l2
-from tilesight.kernels.capture.lowering import lower_or_refuse
-from tilesight.kernels.compile.call import KernelLaunch
-from tilesight.kernels.compile.calls import compile_calls
-from tilesight.simulator.device.device import load_device
 
 import tilesight
 
-MOST_BYTES = 8 << 30
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from ahead import compile_ahead, limited, write
+
 SMALL = "softmax-4096x1000"
 """Cell that is predicted first by the process itself: what that loads, each fork has."""
 TRAFFIC = ("hbm_read_bytes", "hbm_write_bytes", "smem_fill_bytes", "l2_read_bytes", "fabric_bytes", "cycles", "time_s")
 
 
-def predicted(launch: Any, device: str, warm: bool) -> dict[str, Any]:
-    """What is predicted of a launch: time [us], also `warm`, traffic [B], resources; or why it is refused."""
+def predicted(launch: Any, device: str) -> dict[str, Any]:
+    """What is predicted of a launch: time [us], traffic [B], resources; or why it is refused."""
+    begun = time.process_time()
     row = tilesight.predict([launch], device, l2="cold", time_limit_s=None).rows[0]
     if row.prediction is None:
         return {"refused": row.refused}
@@ -42,36 +38,8 @@ def predicted(launch: Any, device: str, warm: bool) -> dict[str, Any]:
     fields = {name: getattr(prediction.traffic, name) for name in TRAFFIC}
     fields |= {"us": prediction.traffic.time_s * 1e6, "bound": prediction.bottleneck, "clock_hz": prediction.clock_hz}
     fields |= {"registers": prediction.registers_per_thread, "spilled_bytes": prediction.spilled_bytes_per_thread}
-    if warm:
-        again = tilesight.predict([launch], device, l2="warm", time_limit_s=None).rows[0].prediction
-        fields["warm_us"] = again.traffic.time_s * 1e6 if again else None
+    fields["cpu_s"] = round(time.process_time() - begun, 2)
     return fields | {"smem_bytes": prediction.smem_bytes_per_cta, "known": [row.known_accesses, row.accesses]}
-
-
-def limited(file: Path, line: dict[str, Any], launch: Any, device: str, limit_s: int) -> None:
-    """Predict a launch in a fork, and write its line."""
-    child = os.fork()
-    if not child:
-        signal.alarm(limit_s)
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
-        begun = time.process_time()
-        try:
-            line |= predicted(launch, device, fits_l2(CELLS[line["cell"]], line["index"]))
-        except BaseException as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            where = f" at {Path(place.filename).name}:{place.lineno}"
-            line["failed"] = f"{type(error).__name__}: {error}"[:400] + where
-        write(file, line | {"cpu_s": round(time.process_time() - begun, 2)})
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    if status:
-        write(file, line | {"failed": f"ended by signal {status & 127}: more than {limit_s} s, or memory"})
-
-
-def write(file: Path, line: dict[str, Any]) -> None:
-    """Add a line."""
-    with file.open("a", encoding="utf-8") as out:
-        out.write(json.dumps(line) + "\n")
 
 
 def recorded(cell: Cell, indices: list[int], device: str, file: Path) -> list[tuple[dict[str, Any], Any]]:
@@ -102,19 +70,17 @@ def main() -> None:
     options = parser.parse_args()
     lines = options.file.read_text().splitlines() if options.file.exists() else []
     known = {(line["cell"], line["index"]) for line in map(json.loads, lines) if line["device"] == options.device}
-    gpu, left = load_device(options.device), options.most
-    predicted(recorded(CELLS[SMALL], [0], options.device, options.file)[0][1], options.device, warm=False)
-    target = int(gpu.compute_capability.replace(".", ""))
+    left = options.most
+    predicted(recorded(CELLS[SMALL], [0], options.device, options.file)[0][1], options.device)
     for cell, indices in sliced(options.families, options.cells):
         todo = [index for index in indices if (cell.name, index) not in known][:left]
         left -= len(todo)
         if not todo:
             continue
         pairs = recorded(cell, todo, options.device, options.file)
-        calls = [lower_or_refuse(launch, target) for _, launch in pairs]
-        compile_calls([call for call in calls if isinstance(call, KernelLaunch)], gpu)
+        compile_ahead((launch for _, launch in pairs), options.device)
         for line, launch in pairs:
-            limited(options.file, line, launch, options.device, options.limit)
+            limited(options.file, line, lambda launch=launch: predicted(launch, options.device), options.limit)
         print(f"{cell.name}: {len(pairs)} of {len(todo)}", flush=True)
 
 

@@ -13,7 +13,7 @@ Goes in turns, some configurations of each cell and then more, so that whatever 
 was not compiled in time is not measured. Writes to the folder OUT, as it comes, `measured.jsonl.xz`: a line for each
 configuration and round with the times [us] by CUDA events,
 `dirty` after zeroing 256 MiB as `do_bench` does (L2 holds what is yet to be written back), `clean` after reading as
-much besides, `warm` without (loops whose weights L2 holds); what was compiled; and the error of what was written.
+much besides; what was compiled; and the error of what was written.
 `machine.json`: versions, clocks, and what an empty kernel shows. `clocks.csv`: nvidia-smi, each 0.5 s. `counters.csv`:
 Nsight Compute on `count` configurations of the experiments, caches flushed; `counted.jsonl`: which. `log.txt`.
 

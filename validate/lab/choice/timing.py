@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from cells import Cell
-from loops import fits_l2
 
 SLOW_US, FEW = 3000.0, 11
 """Launches beyond are repeated less."""
@@ -85,7 +84,7 @@ def timed(cell: Cell, tensors: Any, at: int, timer: Timer, wanted: Any) -> dict[
     if wanted is not None:
         line["error"] = error_of(cell, tensors, wanted)
     once_us = timer.times_us(run, "clean", repeats=3)[-1]
-    for kind in ("clean", "dirty", *(["warm"] if fits_l2(cell, at) else [])):
+    for kind in ("clean", "dirty"):
         spent = timer.times_us(run, kind, timer.repeats if once_us < SLOW_US else FEW)
         line |= {kind: spent, f"{kind}_us": statistics.median(spent)}
     return line

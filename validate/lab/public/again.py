@@ -1,4 +1,4 @@
-"""Predict a random sample of the launches of all rounds again, with no GPU: what today's model says of them.
+"""Predict a random sample of the launches of all rounds whose cases lie here again, with no GPU, by today's model.
 
     python validate/lab/public/again.py FILE [--count 72] [--seed 20261126] [--limit 150]
 
@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from compare import key
-from foretell import compile_ahead, limited, of_launch, recorded
+from foretell import compile_ahead, limited, of_launch, recorded, warm_up
+from launching import FOLDERS
 from page import ROUNDS, TIME, Launch, Round, launches_of
 from rounds import cases_of
-
-import tilesight
 
 
 def sample(count: int, seed: int) -> list[tuple[Round, Launch]]:
     """Launches that were predicted and measured, each as likely to be drawn as any other."""
-    every = [(chosen, launch) for chosen in ROUNDS for launch in launches_of(chosen) if TIME in launch.errors]
+    here = [chosen for chosen in ROUNDS if chosen.round in FOLDERS]
+    every = [(chosen, launch) for chosen in here for launch in launches_of(chosen) if TIME in launch.errors]
     return random.Random(seed).sample(every, count)
 
 
@@ -37,9 +37,7 @@ def main() -> None:
     options = parser.parse_args()
     lines = map(json.loads, options.file.read_text().splitlines() if options.file.exists() else ())
     known = {(line["commit"], line["name"]) for line in lines if "commit" in line}
-    with tilesight.capture("h200") as launches:
-        cases_of([1])["own.gemm_4k"].make("meta")()
-    of_launch(launches[0], "h200")  # so that forks find compiled code
+    warm_up("h200")
     unreadable = options.file.with_suffix(".unreadable")
     left: list[tuple[dict[str, Any], Any, str]] = []
     for chosen, drawn in sample(options.count, options.seed):
@@ -53,8 +51,8 @@ def main() -> None:
                 left.append((line | {"name": told["name"], "commit": chosen.commit}, launch, chosen.device))
     for device in ("h200", "h100"):
         compile_ahead([launch for _, launch, where in left if where == device], device)
-    for line, launch, _ in left:
-        limited(options.file, line, launch, options.limit)
+    for line, launch, device in left:
+        limited(options.file, line, lambda launch=launch, device=device: of_launch(launch, device), options.limit)
 
 
 if __name__ == "__main__":

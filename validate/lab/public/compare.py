@@ -1,17 +1,14 @@
-"""Hold predictions of the public cases against what a GPU did with them.
+"""Public cases: what was predicted of a launch beside what a GPU did with it, quantity by quantity.
 
-    python validate/lab/public/compare.py PREDICTED MEASURED [--round 1] [--half blind|open|all] [--device h200]
-        [--rows] [--pack FILE]
+    python validate/lab/public/compare.py FOLDER FILE.ndjson.xz
 
-PREDICTED: what `foretell.py` wrote; MEASURED: the folder that `measure.py` wrote, or what --pack made of it, a line for
-each launch. Both may be packed, .xz. Prints the summary that docs/accuracy.md holds, by quantity and by kind, and with
---rows a line for each launch.
+Packs the folder that `measure.py` wrote into a line for each launch, to be kept in validate/data; `page.py` makes the
+tables of it and of what `foretell.py` wrote.
 """
 
-import argparse
 import json
 import lzma
-import statistics
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,6 @@ from tilesight.validate.counters.ncu_output import parse
 Row = dict[str, Any]
 Pair = tuple[float, float] | None
 Quantity = Callable[[Row, Row], Pair]
-HEAD = "launches | mean [%] | median | bias | within 1, 5, 12 % | worst |\n|---|---|---|---|---|---|---|"
 COUNTED = (".sum", "cycles_elapsed.max")
 """What ncu reports besides, of the device and of the launch, is left out."""
 SMALL_BYTES, SMALL_WRITE_BYTES = 1e6, 20e6
@@ -150,61 +146,10 @@ def errors(told: Row, seen: Row) -> dict[str, float]:
     return found
 
 
-def summary(title: str, values: list[float]) -> str:
-    """One line of the table."""
-    size = [abs(value) for value in values]
-    within = ", ".join(f"{sum(one <= limit for one in size)}" for limit in (1, 5, 12))
-    return (
-        f"| {title} | {len(size)} | {statistics.mean(size):.1f} | {statistics.median(size):.1f} | "
-        f"{statistics.mean(values):+.1f} | {within} | {max(values, key=abs):+.1f} |"
-    )
-
-
 def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("predicted", type=Path)
-    parser.add_argument("measured", type=Path)
-    parser.add_argument("--round", type=int, nargs="+", default=[1, 2], help="lines that name none are of the first")
-    parser.add_argument("--half", choices=("blind", "open", "all"), default="blind")
-    parser.add_argument("--device", default="h200", help="lines that name none are of an H200")
-    parser.add_argument("--rows", action="store_true")
-    parser.add_argument("--pack", type=Path)
-    options = parser.parse_args()
-    seen = measured(options.measured)
-    if options.pack:
-        pack(seen, options.pack)
-    wanted = {"blind": (True,), "open": (False,), "all": (True, False)}[options.half]
-    told = [line for line in lines_of(options.predicted) if line.get("blind") in wanted and "grid" in line]
-    told = [line for line in told if line.get("round", 1) in options.round]
-    told = [line for line in told if line.get("device", "h200") == options.device]
-    told = [line for line in told if key(line["name"], line["grid"]) in seen]
-    every: dict[str, list[float]] = {title: [] for title in QUANTITIES}
-    kinds: dict[str, list[float]] = {}
-    refused = [line for line in told if "cold" not in line]
-    if options.rows:
-        print("| launch | kind | " + " | ".join(QUANTITIES) + " |\n|" + "---|" * (len(QUANTITIES) + 2))
-    for line in told:
-        if "cold" not in line:
-            continue
-        found = errors(line, seen[key(line["name"], line["grid"])])
-        for title, value in found.items():
-            every[title].append(value)
-        if "time, ncu" in found:
-            kinds.setdefault(line["kind"], []).append(found["time, ncu"])
-        if options.rows:
-            cells = (f"{found[title]:+.1f}" if title in found else "" for title in QUANTITIES)
-            print(f"| {line['name']} | {line['kind']} | {' | '.join(cells)} |")
-    print(f"\n{len(told)} launches measured, {len(told) - len(refused)} predicted")
-    print(f"\n| quantity | {HEAD}")
-    for title, values in every.items():
-        if values:
-            print(summary(title, values))
-    print(f"\n| kind, time against ncu | {HEAD}")
-    for kind, values in sorted(kinds.items()):
-        print(summary(kind, values))
-    for line in refused:
-        print(f"refused: {line['name']}: {line.get('refused') or line.get('failed')}")
+    """Pack a folder."""
+    folder, file = map(Path, sys.argv[1:])
+    pack(measured(folder), file)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ those of different kernels or grids, each the first of its kind. Of an autotuned
 rule that looks at nothing measured, so that predicted and measured code are the same.
 """
 
-import hashlib
 import importlib
 import os
 import sys
@@ -24,11 +23,8 @@ Body = Callable[[], object]
 Make = Callable[[str], Body]
 MOST_LAUNCHES = 12
 """Launches of a case that are measured, at most."""
-FOLDERS = (
-    *("liger_sglang", "fla_mamba", "vllm_flag_gems"),
-    *("fla_sglang", "tokenspeed_deepspeed", "miniworld_trinix", "colortransfer_vllm_omni"),
-)
-"""Folders of cases, by round: data files, options and pages say 1 to 7. Two libraries with many cases name each."""
+FOLDERS = {5: "tokenspeed_deepspeed", 6: "miniworld_trinix", 7: "colortransfer_vllm_omni"}
+"""Folders of cases, by round. Two libraries with many cases name each; rounds 1 to 4 had theirs until 2c9d9281."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +39,7 @@ class Case:
     name: str
     kind: str
     make: Make
-    round: int = 1
-
-    @property
-    def blind(self) -> bool:
-        """Whether its measurements are kept for acceptance.
-
-        Of the first round half of them are, by the parity of the first byte of the name's SHA-256; later all.
-        """
-        return self.round > 1 or hashlib.sha256(self.name.encode()).digest()[0] % 2 == 0
+    round: int
 
 
 os.environ |= {
@@ -66,7 +54,8 @@ CASES: dict[str, Case] = {}
 
 def round_of(make: Make) -> int:
     """The round of a case: by the folder that its module lies in."""
-    return FOLDERS.index(make.__module__.partition(".")[0]) + 1
+    folder = make.__module__.partition(".")[0]
+    return next(number for number, name in FOLDERS.items() if name == folder)
 
 
 def case(name: str, kind: str) -> Callable[[Make], Make]:

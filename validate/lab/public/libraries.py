@@ -168,12 +168,6 @@ def torchao(name: str) -> Any:
     return library(f"torchao.kernel.{name}", "torchao", "torchao.kernel")
 
 
-def torchao_prototype(path: str) -> Any:
-    """A module of torchao.prototype."""
-    root = f"torchao.prototype.{path.rpartition('.')[0]}"
-    return library(f"torchao.prototype.{path}", "torchao", "torchao.prototype", root)
-
-
 def deepspeed(path: str) -> Any:
     """A module of deepspeed, which is told that it has Triton."""
     absent("deepspeed.ops.triton_ops._triton", _TRITON_AVAILABLE=True, triton=triton, tl=tl)

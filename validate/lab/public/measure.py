@@ -1,6 +1,6 @@
 """Measure every launch of the public cases on the GPU of this machine: one command, what can be had in its time.
 
-    python validate/lab/public/measure.py OUT [--round 1 2] [--seconds 280] [--cases NAME ...] [--seed 0]
+    python validate/lab/public/measure.py OUT [--round 5 6 7] [--seconds 280] [--cases NAME ...] [--seed 0]
 
 Writes to the folder OUT, as it goes, a line for each launch: `launches.jsonl` (what was compiled), `cold.jsonl`
 (counted with caches flushed; the tables of Nsight Compute stand among the lines), `times.jsonl` (medians), `warm.jsonl`

@@ -6,6 +6,7 @@ Every figure of the page comes from validate/data; what is known of single error
 docs/validation/public-kernels-errors.md. --check prints nothing and exits 1 where the page is not what the data say.
 """
 
+import csv
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
@@ -47,118 +48,13 @@ class Round:
     blind: str
 
 
-ROUNDS = (
-    Round(
-        title="First round, H200",
-        predicted="public-predicted-2026-11-24",
-        commit="0b720af",
-        measured="public-h200-2026-11-24",
-        date="2026-11-24",
-        round=1,
-        device="h200",
-        blind="kernels and their times: the half of the cases that was chosen by a hash of their names",
-    ),
-    Round(
-        title="Second round, H200",
-        predicted="public-predicted-round2-2026-11-24",
-        commit="1b3bef5",
-        measured="public-h200-round2-2026-11-24",
-        date="2026-11-24",
-        round=2,
-        device="h200",
-        blind="kernels and their times; more cases of the same libraries",
-    ),
-    Round(
-        title="Rest of the second round, H200",
-        predicted="public-predicted-rest-2026-11-24",
-        commit="022a02a",
-        measured="public-h200-round2-2026-11-24",
-        date="2026-11-24",
-        round=2,
-        device="h200",
-        blind="kernels and their times: measured before they were predicted, looked at after",
-    ),
-    Round(
-        title="Third round, H200",
-        predicted="public-predicted-round3-2026-11-25",
-        commit="98f0cfe",
-        measured="public-h200-round3-2026-11-25",
-        date="2026-11-25",
-        round=3,
-        device="h200",
-        blind="kernels and their times, of new libraries too",
-    ),
-    Round(
-        title="Fourth round, H200",
-        predicted="public-predicted-round4-2026-11-25",
-        commit="0817cc9",
-        measured="public-h200-round4-2026-11-25",
-        date="2026-11-25",
-        round=4,
-        device="h200",
-        blind="kernels and their times, of the same libraries",
-    ),
-    Round(
-        title="Fifth round, H100",
-        predicted="public-predicted-round5-h100-2026-11-25",
-        commit="47858c1",
-        measured="public-h100-round5-2026-11-25",
-        date="2026-11-25",
-        round=5,
-        device="h100",
-        blind="kernels and their times, mostly of 18 new libraries",
-    ),
-    Round(
-        title="Sixth round, H100",
-        predicted="public-predicted-round6-h100-2026-11-25",
-        commit="6c9a5f6",
-        measured="public-h100-round6-2026-11-25",
-        date="2026-11-25",
-        round=6,
-        device="h100",
-        blind="kernels and their times, mostly of 19 new libraries; other cores of the machine compiled meanwhile",
-    ),
-    Round(
-        title="Seventh round, H100",
-        predicted="public-predicted-round7-2026-11-26",
-        commit="e43da63",
-        measured="public-h100-round7-2026-11-27",
-        date="2026-11-27",
-        round=7,
-        device="h100",
-        blind="kernels and their times, of 19 new libraries",
-    ),
-    Round(
-        title="Seventh round, H200",
-        predicted="public-predicted-round7-2026-11-26",
-        commit="e43da63",
-        measured="public-h200-round7-2026-11-27",
-        date="2026-11-27",
-        round=7,
-        device="h200",
-        blind="kernels and their times, of 19 new libraries; on both GPUs predicted before either was measured",
-    ),
-    Round(
-        title="First round, H100",
-        predicted="public-predicted-h100-2026-11-24",
-        commit="1b3bef5",
-        measured="public-h100-2026-11-24",
-        date="2026-11-24",
-        round=1,
-        device="h100",
-        blind="the GPU alone: its kernels had been looked at on the H200",
-    ),
-    Round(
-        title="Second round, H100",
-        predicted="public-predicted-h100-2026-11-24",
-        commit="37ab42d",
-        measured="public-h100-2026-11-24",
-        date="2026-11-24",
-        round=2,
-        device="h100",
-        blind="kernels and their times; on both GPUs predicted before either was measured",
-    ),
-)
+def _rounds() -> tuple[Round, ...]:
+    with (Path(__file__).parent / "predicted_rounds.csv").open(encoding="utf-8", newline="") as rows:
+        return tuple(Round(**(row | {"round": int(row["round"])})) for row in csv.DictReader(rows))  # type: ignore[arg-type]
+
+
+ROUNDS = _rounds()
+"""All rounds, in the order of their sections."""
 
 INTRO = """\
 # Launches of public libraries, predicted blind

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from launching import CASES, FOLDERS, Case
 
-KINDS = ("rows", "losses", "sampling", "recurrent", "attention", "matrices", "experts", "calibration")
+KINDS = ("rows", "losses", "sampling", "recurrent", "attention", "matrices", "experts")
 ROUNDS = {
     number: tuple(f"{folder}.{kind}" for kind in KINDS if (Path(__file__).parent / folder / f"{kind}.py").exists())
-    for number, folder in enumerate(FOLDERS, 1)
+    for number, folder in FOLDERS.items()
 }
 """Modules that enter the cases of a round, in the order of `KINDS`."""
 
