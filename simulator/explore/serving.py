@@ -1,27 +1,29 @@
-"""Attention of all layers of a model on one of the GPUs that share it: prefill, a step of decoding, and the KV cache.
+"""A model on one of the GPUs that share it: attention of all layers in prefill and in decoding, and the KV cache.
 
 Prefill is of one sequence, causal, and ranked as `explore` ranks it. A step of decoding is of all sequences; where it
 is not predicted, it takes at least what device memory takes to read their keys and values once.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any
 
 from ..arguments import whole
 from ..device.device import Device
 from ..models.model import Layers, Model
+from ..operations.model_step import Split, decode_step, prefill_step, why_not_whole
 from ..prediction.what_helps import Advice
 from ..problems.attention import AttentionProblem
 from ..schedules.contract import Schedule
 from ..schedules.registry import DEFAULT_SCHEDULE, all_schedules
 from .candidate import Candidate
 from .explore import Exploration
+from .splits import SplitAnswer, ways
 from .unlucky import unlucky_shapes
 
 LONG = 4096
 """Queries that a schedule made for few of them does not take."""
-SCHEMA = "tilesight.model/1"
 Explore = Callable[[AttentionProblem], Exploration]
 ExploreDecode = Callable[[AttentionProblem], Exploration | None]
 """None where nothing predicts a step of decoding."""
@@ -32,9 +34,11 @@ class Serving:
     """What a model is asked for, and how it is shared.
 
     Args:
-        model; tp: GPUs that share its heads; batch: sequences that are decoded together; seqlen: tokens of each.
+        model; tp: GPUs that share its heads; ep: that share its experts, 1: as `tp` shares them.
+        batch: sequences that are decoded together; seqlen: tokens of each.
         kv_dtype: element type of the KV cache, where it is not the model's: as of `AttentionProblem`.
         padded: whether prefill pads values that are narrower than keys to their width.
+        gpus: up to how many ways to share it are compared; 0: none are.
 
     Raises:
         ValueError: a number is not allowed; the text names it.
@@ -46,9 +50,12 @@ class Serving:
     seqlen: int = 8192
     kv_dtype: str = ""
     padded: bool = True
+    ep: int = 1
+    gpus: int = 0
 
     def __post_init__(self) -> None:
-        self.model.shard(self.tp)
+        why_not_whole(self.model, self.split)
+        list(ways(self.model, self.gpus))
         for name in ("batch", "seqlen"):
             whole(name, getattr(self, name))
         if self.kv_dtype and self.model.latent_dim:
@@ -57,9 +64,20 @@ class Serving:
             )
 
     @property
+    def split(self) -> Split:
+        """How the GPUs share it."""
+        return Split(tp=self.tp, ep=self.ep)
+
+    @property
+    def each_batch(self) -> int:
+        """Sequences of a GPU, where some have their own."""
+        return ceil(self.batch / self.split.groups)
+
+    @property
     def shard_weight_bytes(self) -> int:
         """Weights on each GPU, as if all were shared evenly; 0 where they are not known [B]."""
-        return -(-self.model.weight_bytes // self.tp)
+        experts = self.model.expert_bytes if self.ep > 1 else 0
+        return ceil((self.model.weight_bytes - experts) / self.tp) + ceil(experts / self.ep)
 
     @property
     def kv_bytes(self) -> int:
@@ -93,6 +111,14 @@ class Serving:
             return None
         return max(0, device.hbm_bytes - self.shard_weight_bytes) // self.kv_bytes
 
+    def shared(self, device: Device, split: Split) -> SplitAnswer:
+        """The whole model on a device, shared in a way. Raises: ValueError: it cannot be."""
+        share = replace(self, tp=split.tp, ep=split.ep, gpus=0)
+        fit = share.sequences_that_fit(device)
+        prefill = prefill_step(self.model, device, split, self.seqlen)
+        decode = decode_step(self.model, device, split, self.batch, self.seqlen, self.kv_dtype)
+        return SplitAnswer(split=split, prefill=prefill, decode=decode, sequences=fit and fit * split.groups)
+
     def prefill_problem(self, layers: Layers) -> AttentionProblem:
         """One layer, one sequence, on one GPU."""
         return self.model.problem(
@@ -102,7 +128,7 @@ class Serving:
     def decode_problem(self, layers: Layers) -> AttentionProblem:
         """One layer, a query of each sequence over the keys that its cache keeps, all of which it sees; on one GPU."""
         keys = min(self.seqlen, self.model.window_of(layers) or self.seqlen)
-        shape: dict[str, Any] = {"batch": self.batch, "seqlen_q": 1, "seqlen_k": keys}
+        shape: dict[str, Any] = {"batch": self.each_batch, "seqlen_q": 1, "seqlen_k": keys}
         problem = self.model.problem(**shape, tp=self.tp, layers=layers, kind=self.model.decoded)
         cache = {"window": 0, "kv_dtype": self.kv_dtype} if self.model.decoded is AttentionProblem else {}
         return problem.but(causal=False, **cache)
@@ -179,12 +205,19 @@ class LayersAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingAnswer:
-    """A model on a device. Args: asked; device_name: in the catalogue, or a path; kinds: its layers; notes."""
+    """A model on a device.
+
+    Args:
+        asked; device_name: in the catalogue, or a path; kinds: its layers; notes.
+        whole: all of it, shared as asked for; splits: ways to share it, if they are asked for.
+    """
 
     asked: Serving
     device: Device
     device_name: str
     kinds: tuple[LayersAnswer, ...]
+    whole: SplitAnswer
+    splits: tuple[SplitAnswer, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -232,12 +265,14 @@ class ServingAnswer:
             "hbm_bytes": self.device.hbm_bytes,
             "weight_bytes": asked.shard_weight_bytes or None,
             "kv_bytes_per_sequence": asked.kv_bytes,
-            "kv_bytes": asked.batch * asked.kv_bytes,
+            "kv_bytes": asked.each_batch * asked.kv_bytes,
             "sequences_at_most": self.sequences,
             "prefill_s": None if self.prefill_s == float("inf") else self.prefill_s,
             "decode_s": self.decode_s,
             "decode_is_bound": self.decode_is_bound,
             "layers": [kind.to_dict() for kind in self.kinds],
+            "whole": self.whole.to_dict(),
+            "splits": [answer.to_dict() for answer in self.splits],
             "notes": [*self.notes, *self.missing],
         }
 
@@ -278,7 +313,7 @@ def serve(
     kinds = []
     for layers in asked.model.kinds:
         prefill = explore(asked.prefill_problem(layers))
-        decode_bytes = asked.batch * asked.kv_bytes_of(layers)
+        decode_bytes = asked.each_batch * asked.kv_bytes_of(layers)
         kinds.append(
             LayersAnswer(
                 layers=layers,
@@ -290,21 +325,13 @@ def serve(
                 unlucky=unlucky_shapes(prefill, device, l2, overhead),
             )
         )
-    return ServingAnswer(asked=asked, device=device, device_name=device_name, kinds=tuple(kinds), notes=notes)
-
-
-def serving_dict(answers: Sequence[ServingAnswer]) -> dict[str, Any]:
-    """What `tilesight model --json` prints. Args: answers: one a device, of one question."""
-    asked = answers[0].asked
-    model = asked.model
-    return {
-        "schema": SCHEMA,
-        "model": model.name,
-        "tp": asked.tp,
-        "batch": asked.batch,
-        "seqlen": asked.seqlen,
-        "kv_dtype": asked.kv_dtype or model.dtype,
-        "layers": {kind: model.count(kind) for kind in model.kinds},
-        "devices": [answer.to_dict() for answer in answers],
-        "notes": list(asked.notes),
-    }
+    whole, *splits = (asked.shared(device, split) for split in (asked.split, *ways(asked.model, asked.gpus)))
+    return ServingAnswer(
+        asked=asked,
+        device=device,
+        device_name=device_name,
+        kinds=tuple(kinds),
+        whole=whole,
+        splits=tuple(splits),
+        notes=notes,
+    )

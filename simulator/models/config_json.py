@@ -11,7 +11,7 @@ from typing import Any
 from ..arguments import shown, whole
 from ..dtypes import DTYPES as ELEMENTS
 from .model import Model
-from .weights import weight_bytes
+from .weights import expert_sizes, not_whole, weight_bytes
 
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 EVERY_GLOBAL = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4, "gpt_oss": 2}
@@ -75,6 +75,7 @@ def model_of(config: Mapping[str, Any], name: str) -> Model:
     if not latent_dim and keys.get("v_head_dim") not in (None, head_dim):
         raise ValueError(f"v_head_dim = {shown(keys['v_head_dim'])}: must be head_dim = {head_dim}; {BY_HAND}")
     dtype, remark = _dtype(keys)
+    experts, each, inner = expert_sizes(keys)
     return Model(
         name=name,
         heads=heads,
@@ -88,6 +89,12 @@ def model_of(config: Mapping[str, Any], name: str) -> Model:
         local_layers=local,
         window=_count(keys, "sliding_window") if local else 0,
         weight_bytes=weight_bytes(keys, heads, kv_heads, head_dim, ELEMENTS[dtype].size_bytes),
+        width=_size(keys, "hidden_size"),
+        inner=inner or _size(keys, "intermediate_size"),
+        vocabulary=_size(keys, "vocab_size"),
+        experts=experts,
+        experts_each=each,
+        not_whole=not_whole(keys) or ("some of its layers are not answered" if unanswered else ""),
         notes=(*remark, *remark_on_latents, *notes, *_notes(keys, config)),
     )
 
@@ -122,6 +129,12 @@ def _count(keys: Mapping[str, Any], key: str) -> int:
     if (count := whole(key, keys[key])) > LARGEST:
         raise ValueError(f"{key} = {count}: must be at most {LARGEST} (2^24)")
     return count
+
+
+def _size(keys: Mapping[str, Any], key: str) -> int:
+    """A key that a whole model needs, and its attention does not; 0: it is not there, or no size."""
+    size = keys.get(key)
+    return size if isinstance(size, int) and 0 < size <= LARGEST else 0
 
 
 def _head_dim(keys: Mapping[str, Any], heads: int) -> int:

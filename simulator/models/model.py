@@ -32,6 +32,10 @@ class Model:
         local_layers: layers in which it sees the last `window` of them.
         window: keys; 0 where no layer is local.
         weight_bytes: of the whole model; 0 where its config.json does not tell [B].
+        width, inner, vocabulary: of what is between layers, of the hidden layer of an MLP or expert, of the logits;
+            0 where its config.json does not tell.
+        experts, experts_each: of a layer, and of these for each token; 0: its MLP is one.
+        not_whole: why only its attention is answered, in words; empty: all of it is.
         notes: what its attention has that a problem does not, a line each.
     """
 
@@ -47,6 +51,12 @@ class Model:
     value_dim: int = 0
     latent_dim: int = 0
     rope_dim: int = 0
+    width: int = 0
+    inner: int = 0
+    vocabulary: int = 0
+    experts: int = 0
+    experts_each: int = 0
+    not_whole: str = ""
     notes: tuple[str, ...] = ()
 
     @property
@@ -141,6 +151,12 @@ class Model:
     ) -> Kind:
         """The attention of a layer on one GPU. Raises: ValueError: as `fields` and the type of problem."""
         return kind(batch=batch, seqlen_q=seqlen_q, seqlen_k=seqlen_k, **self.fields(layers, tp, kind, padded))
+
+    @property
+    def expert_bytes(self) -> int:
+        """Weights of all experts [B]."""
+        layers = self.global_layers + self.local_layers
+        return 3 * layers * self.experts * self.inner * self.width * DTYPES[self.dtype].size_bytes
 
     @property
     def decoded(self) -> type[AttentionProblem]:

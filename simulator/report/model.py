@@ -11,6 +11,7 @@ from ..explore.ranking import options_that_vary
 from ..explore.serving import LayersAnswer, ServingAnswer
 from ..models.catalogue import source
 from ..models.model import Model
+from .splits import splits_text, whole_text
 
 UNKNOWN = "not counted"
 AT_LEAST = ">= "
@@ -80,6 +81,24 @@ def _layers(model: Model) -> str:
     return " + ".join(f"{model.count(kind)} {kinds[kind]}" for kind in model.kinds)
 
 
+def serving_dict(answers: Sequence[ServingAnswer]) -> dict[str, object]:
+    """What `tilesight model --json` prints. Args: answers: one a device, of one question."""
+    asked = answers[0].asked
+    model = asked.model
+    return {
+        "schema": "tilesight.model/1",
+        "model": model.name,
+        "tp": asked.tp,
+        "ep": asked.ep,
+        "batch": asked.batch,
+        "seqlen": asked.seqlen,
+        "kv_dtype": asked.kv_dtype or model.dtype,
+        "layers": {kind: model.count(kind) for kind in model.kinds},
+        "devices": [answer.to_dict() for answer in answers],
+        "notes": list(asked.notes),
+    }
+
+
 def serving_text(answers: Sequence[ServingAnswer], width: int = 120, color: bool = False) -> str:
     """What `tilesight model NAME` prints. Args: answers: one a device, of one question."""
     asked = answers[0].asked
@@ -87,18 +106,19 @@ def serving_text(answers: Sequence[ServingAnswer], width: int = 120, color: bool
     of = f"{heads} of {model.heads} heads, {kv_heads} of {model.kv_heads} KV heads" if asked.tp > 1 else (
         f"{plural(heads, 'head')}, {plural(kv_heads, 'KV head')}"
     )  # fmt: skip
-    share = f" on each of {asked.tp} GPUs" if asked.tp > 1 else ""
+    share = f" on each of {asked.split.gpus} GPUs" if asked.split.gpus > 1 else ""
     cache = f", KV cache {asked.kv_dtype}" if asked.kv_dtype else ""
     lines = [f"{model.name}{share}: {of}, D={_dims(model)} {model.dtype}{cache}; layers: {_layers(model)}"]
     lines += [f"Note: {note}" for note in asked.notes]
     lines += [f"Note: {note}" for answer in answers for note in (*answer.notes, *answer.missing)]
     lines = list(dict.fromkeys(lines))
     rows = [(answer, kind) for answer in answers for kind in answer.kinds]
-    tokens, sequences = f"{asked.seqlen:,} tokens", plural(asked.batch, "sequence")
+    tokens, sequences = f"{asked.seqlen:,} tokens", plural(asked.each_batch, "sequence")
     text = ["", f"Prefill of one sequence of {tokens}: attention, {_fastest(rows, 'prefill')}{_prefill_title(rows)}"]
     text += [_prefill_table(rows, width, color)]
     text += ["", f"A decode step of {sequences} of {tokens}: attention{_decode_title(answers)}"]
     text += [_decode_table(rows, width, color)]
+    text += ["", whole_text({answer.device_name: answer.whole for answer in answers}, width, color)]
     text += ["", "Device memory", _memory_table(answers, width, color)]
     unlucky = [
         f"  {answer.device_name}, {kind.layers} layers: {item.text}; {item.cure}"
@@ -106,6 +126,8 @@ def serving_text(answers: Sequence[ServingAnswer], width: int = 120, color: bool
         for item in kind.unlucky
     ]
     text += ["", "Unlucky shapes" if unlucky else "Unlucky shapes: none", *wrapped(unlucky, width)]
+    for answer in answers:
+        text += ["", splits_text(answer.splits, answer.device_name, width, color)] if answer.splits else []
     if len(answers) > 1:
         text += ["", *wrapped([_which(answers)], width)]
     return "\n".join([*wrapped(lines, width), *text])
@@ -218,7 +240,10 @@ def _memory_table(answers: Sequence[ServingAnswer], width: int, color: bool) -> 
         Column(title="has", cells=[units.capacity(answer.device.hbm_bytes) for answer in answers]),
         Column(title="weights", cells=[weights for _ in answers]),
         Column(title="KV of a sequence", cells=[units.capacity(asked.kv_bytes) for _ in answers]),
-        Column(title=f"KV of {asked.batch}", cells=[units.capacity(asked.batch * asked.kv_bytes) for _ in answers]),
+        Column(
+            title=f"KV of {asked.each_batch}",
+            cells=[units.capacity(asked.each_batch * asked.kv_bytes) for _ in answers],
+        ),
         Column(title="sequences, at most", cells=fit),
     ]
     return table(columns, width, color)
@@ -230,8 +255,8 @@ def _fit_text(answer: ServingAnswer) -> str:
         return "-"
     if answer.asked.shard_weight_bytes > answer.device.hbm_bytes:
         return "0: weights do not fit"
-    short = answer.sequences < answer.asked.batch
-    return f"{answer.sequences:,}" + (f": too few for {answer.asked.batch:,}" if short else "")
+    batch = answer.asked.each_batch
+    return f"{answer.sequences:,}" + (f": too few for {batch:,}" if answer.sequences < batch else "")
 
 
 def _which(answers: Sequence[ServingAnswer]) -> str:

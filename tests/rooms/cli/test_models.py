@@ -78,6 +78,21 @@ def test_a_model_is_answered_on_several_devices(capsys: pytest.CaptureFixture[st
         )
 
 
+def test_a_whole_model_is_shared_in_ways_that_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """Parts of both steps, ways for 1, 2 and 4 GPUs, the best of each; the same numbers as JSON."""
+    asked = ("model", "mixtral-8x7b", "--ep", "4", "--gpus", "4", "--batch", "4", "--seqlen", "256")
+    assert main([*asked]) == 0
+    text = capsys.readouterr().out
+    for words in ("The whole model on 4 GPUs (tp 1, ep 4)", "communication", "Best on 1 GPU:", "Best on 4 GPUs: "):
+        assert words in text
+    assert main([*asked, "--json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)["devices"]
+    whole = answer["whole"]["decode"]
+    assert whole["time_s"] == pytest.approx(sum(whole["parts_s"].values()) + whole["gaps_s"])
+    assert {way["gpus"] for way in answer["splits"]} == {1, 2, 4}
+    assert answer["whole"] in answer["splits"]
+
+
 def test_each_answer_is_told_as_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     """On stderr, device by device, while others are still asked for."""
     assert main(["model", "llama-3-8b", "--tp", "8", "--seqlen", "256", "--device", "h100,h200"]) == 0
@@ -111,6 +126,9 @@ def test_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     ("options", "message"),
     [
         (("llama-3-70b", "--tp", "3"), "--tp = 3: cannot share"),
+        (("llama-3-70b", "--tp", "16"), "--tp = 16: must be at most 8, the GPUs of one host"),
+        (("llama-3-70b", "--gpus", "9"), "--gpus = 9: must be at most 8, the GPUs of one host"),
+        (("llama-3-70b", "--ep", "2"), "--ep = 2: there are no experts in llama-3-70b"),
         (("llama-3-70b", "--batch", "0"), "--batch = 0: must be an integer of 1 or more"),
         (("llama-3-70b", "--seqlen", "99999999"), "--seqlen = 99999999: must be at most"),
         (("llama-3-8b", "--kv-dtype", "int4"), "'int4' must be one of fp8, i8"),

@@ -86,8 +86,8 @@ def test_what_would_cure_idle_sms_is_simulated() -> None:
 
 
 def test_copies_of_kv_heads_are_said() -> None:
-    """16 GPUs hold each of 8 KV heads twice."""
-    notes = Serving(model=load_model("llama-3-70b"), tp=16).notes
+    """Eight GPUs hold each of 4 KV heads twice."""
+    notes = Serving(model=load_model("qwen-3-30b-a3b"), tp=8).notes
     assert len(notes) == 1 and "each is held 2 times" in notes[0]
 
 

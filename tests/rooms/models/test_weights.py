@@ -12,6 +12,8 @@ PUBLISHED = {
     "qwen-2.5-72b": 72_706_203_648,
     "qwen-3-8b": 8_190_735_360,
     "mistral-7b": 7_241_732_096,
+    "mixtral-8x7b": 46_702_792_704,
+    "qwen-3-30b-a3b": 30_532_122_624,
 }
 """Elements of the safetensors files on Hugging Face."""
 CHECKPOINTS_GIB = {"gpt-oss-20b": 12.8, "gpt-oss-120b": 60.8}

@@ -1,4 +1,4 @@
-"""`tilesight model`: attention of all layers of a model, prefill and decode, on one GPU or several."""
+"""`tilesight model`: prefill and decode of a model, its attention and all of it, on one GPU or several."""
 
 import typer
 
@@ -17,7 +17,9 @@ class ServingOptions(Group):
     """A model, and what it is asked to do."""
 
     name: str | None = argument("A model: name, or a path that ends in .json.", "[NAME|FILE]", None, models)
-    tp: int = option(1, "GPUs that share the heads.", "N")
+    tp: int = option(1, "GPUs of one host that share heads, MLPs and vocabulary.", "N", least=1)
+    ep: int = option(1, "GPUs that share the experts.  [default: as --tp shares them]", "N", least=1)
+    gpus: int | None = option(None, "Compare ways to share it among up to so many GPUs of one host.", "N", least=1)
     batch: int = option(16, "Sequences that are decoded together.")
     seqlen: int = option(8192, "Tokens of each.")
     kv_dtype: str = option(
@@ -40,12 +42,12 @@ class WorkOptions(WorkersOptions):
 
 @spread
 def model(context: typer.Context, *, asked: ServingOptions, machine: MachinesOptions, work: WorkOptions) -> None:
-    """List the models, or say what attention of one costs: prefill, a decode step, and the KV cache beside the weights.
+    """List the models, or say what one costs, its attention and all of it: prefill, a decode step, KV cache, weights.
 
     Decode runs in CUDA graphs unless --overhead is given. Repeat --device to compare devices.
     """
-    from ...simulator.explore.serving import Serving, serving_dict
-    from ...simulator.report.model import models_dict, models_text, serving_text
+    from ...simulator.explore.serving import Serving
+    from ...simulator.report.model import models_dict, models_text, serving_dict, serving_text
     from ..model.serving import Asking, answer_of
 
     typed = given(context)
@@ -59,8 +61,16 @@ def model(context: typer.Context, *, asked: ServingOptions, machine: MachinesOpt
         answer(asked, lambda: models_text(known, refused, text_width(), text_color()), lambda: models_dict(known))
         return
     loaded, devices = model_given(asked.name), machine.build()
-    with bad_input("tp", "batch", "seqlen", "kv_dtype"):
-        serving = Serving(model=loaded, tp=asked.tp, batch=asked.batch, seqlen=asked.seqlen, kv_dtype=asked.kv_dtype)
+    with bad_input("tp", "ep", "gpus", "batch", "seqlen", "kv_dtype"):
+        serving = Serving(
+            model=loaded,
+            tp=asked.tp,
+            ep=asked.ep,
+            batch=asked.batch,
+            seqlen=asked.seqlen,
+            kv_dtype=asked.kv_dtype,
+            gpus=asked.gpus or 0,
+        )
         for kind in loaded.kinds:
             serving.prefill_problem(kind)
             serving.decode_problem(kind)

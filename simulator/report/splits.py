@@ -1,0 +1,75 @@
+"""A whole model on GPUs that share it, for people: the parts of a step, and ways to share beside each other."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from .. import units
+from ..display.render import Column, plural, table, wrapped
+from ..explore.splits import SplitAnswer, best
+from ..operations.model_step import PARTS
+
+ASSUMED = "vendors' products and attention, fused norms and gates, NCCL's collectives beside no kernel, CUDA graphs"
+
+
+def whole_text(answers: Mapping[str, SplitAnswer], width: int, color: bool = False) -> str:
+    """The parts of prefill and of a step of decoding on each GPU. Args: answers: one a device."""
+    able = {name: answer for name, answer in answers.items() if not answer.reason}
+    lines = [f"{name}: no time of the whole model: {item.reason}" for name, item in answers.items() if item.reason]
+    if not able:
+        return "\n".join(wrapped(lines, width))
+    steps = [
+        (name, words, step)
+        for name, answer in able.items()
+        for words, step in (("prefill", answer.prefill), ("decode", answer.decode))
+    ]
+    shown = [place for place, _ in enumerate(PARTS) if any(step.parts_s[place] for _, _, step in steps)]
+    columns = [
+        Column(title="device", cells=[name for name, _, _ in steps], left=True),
+        Column(title="step", cells=[words for _, words, _ in steps], left=True),
+        Column(title="time", cells=[units.duration(step.time_s) for _, _, step in steps]),
+        Column(title="tokens/s", cells=[f"{step.tokens_per_s:,.0f}" for _, _, step in steps]),
+        *(
+            Column(title=PARTS[place], cells=[units.duration(step.parts_s[place]) for _, _, step in steps], rank=1)
+            for place in shown
+        ),
+        Column(title="gaps", cells=[units.duration(step.gaps_s) for _, _, step in steps], rank=2),
+    ]
+    split = next(iter(able.values())).split
+    title = f"The whole model{f' on {split.gpus} GPUs ({split.text})' if split.gpus > 1 else ''}: {ASSUMED}"
+    return "\n".join([*wrapped([title], width), table(columns, width, color), *wrapped(lines, width)])
+
+
+def splits_text(answers: Sequence[SplitAnswer], device: str, width: int, color: bool = False) -> str:
+    """Ways to share a model among GPUs of one device, and the best ones of each number of GPUs."""
+    if reason := next((answer.reason for answer in answers if answer.reason), ""):
+        return "\n".join(wrapped([f"{device}: ways to share are not compared: {reason}"], width))
+    columns = [
+        Column(title="GPUs", cells=[str(answer.split.gpus) for answer in answers]),
+        Column(title="shared by", cells=[answer.split.text for answer in answers], left=True),
+        Column(title="sequences, at most", cells=[_fit(answer) for answer in answers], rank=2),
+        Column(title="first token", cells=[units.duration(answer.prefill.time_s) for answer in answers]),
+        Column(title="tokens/s", cells=[f"{answer.prefill.tokens_per_s:,.0f}" for answer in answers]),
+        Column(title="next token", cells=[units.duration(answer.decode.time_s) for answer in answers]),
+        Column(title="tokens/s", cells=[f"{answer.decode.tokens_per_s:,.0f}" for answer in answers]),
+        Column(title="communication", cells=[_share(answer) for answer in answers], rank=1),
+    ]
+    lines = []
+    for gpus, group in groupby(answers, key=lambda answer: answer.split.gpus):
+        found = best(list(group))
+        words = "; ".join(f"{what} {answer.split.text}" for what, answer in found.items())
+        lines.append(f"Best on {plural(gpus, 'GPU')}: {words or 'nothing fits'}")
+    batch = plural(answers[0].decode.tokens, "sequence")
+    title = f"Ways to share it on {device}, {batch} in all: prefill of one in each group, a decode step of all"
+    return "\n".join([*wrapped([title], width), table(columns, width, color), *wrapped(lines, width)])
+
+
+def _fit(answer: SplitAnswer) -> str:
+    if answer.sequences is None:
+        return "-"
+    return f"{answer.sequences:,}" + ("" if answer.fits else ": too few")
+
+
+def _share(answer: SplitAnswer) -> str:
+    """Of prefill, and of decode."""
+    shares = (step.communication_s / step.time_s for step in (answer.prefill, answer.decode))
+    return ", ".join(f"{100 * share:.0f} %" for share in shares)
