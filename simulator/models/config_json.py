@@ -75,7 +75,7 @@ def model_of(config: Mapping[str, Any], name: str) -> Model:
     if not latent_dim and keys.get("v_head_dim") not in (None, head_dim):
         raise ValueError(f"v_head_dim = {shown(keys['v_head_dim'])}: must be head_dim = {head_dim}; {BY_HAND}")
     dtype, remark = _dtype(keys)
-    experts, each, inner = expert_sizes(keys)
+    experts, for_token, inner = expert_sizes(keys)
     return Model(
         name=name,
         heads=heads,
@@ -93,7 +93,7 @@ def model_of(config: Mapping[str, Any], name: str) -> Model:
         inner=inner or _size(keys, "intermediate_size"),
         vocabulary=_size(keys, "vocab_size"),
         experts=experts,
-        experts_each=each,
+        experts_each=for_token,
         not_whole=not_whole(keys) or ("some of its layers are not answered" if unanswered else ""),
         notes=(*remark, *remark_on_latents, *notes, *_notes(keys, config)),
     )

@@ -24,11 +24,11 @@ def expert_sizes(keys: Mapping[str, Any]) -> tuple[int, int, int]:
     names = ("num_experts", "num_experts_per_tok", "moe_intermediate_size")
     if keys.get("model_type") == "mixtral":
         names = ("num_local_experts", "num_experts_per_tok", "intermediate_size")
-    count, each, inner = (keys.get(name) for name in names)
+    count, for_token, inner = (keys.get(name) for name in names)
     if keys.get("model_type") not in EXPERTS or keys.get("mlp_only_layers") or keys.get("decoder_sparse_step", 1) != 1:
         return 0, 0, 0
-    known = all(isinstance(size, int) and size > 0 for size in (count, each, inner))
-    return (int(count or 0), int(each or 0), int(inner or 0)) if known else (0, 0, 0)
+    known = all(isinstance(size, int) and size > 0 for size in (count, for_token, inner))
+    return (int(count or 0), int(for_token or 0), int(inner or 0)) if known else (0, 0, 0)
 
 
 def not_whole(keys: Mapping[str, Any]) -> str:

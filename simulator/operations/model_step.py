@@ -132,8 +132,8 @@ def prefill_step(model: Model, device: Device, split: Split, seqlen: int) -> Mod
 
 def decode_step(model: Model, device: Device, split: Split, batch: int, seqlen: int, kv_dtype: str = "") -> ModelStep:
     """A token for each of `batch` sequences of `seqlen` tokens, as even a share of them as can be in each group."""
-    each = ceil(batch / split.groups)
-    return _Step(model, device, split, sequences=each, queries=1, keys=seqlen, kv_dtype=kv_dtype).timed(batch)
+    sequences = ceil(batch / split.groups)
+    return _Step(model, device, split, sequences=sequences, queries=1, keys=seqlen, kv_dtype=kv_dtype).timed(batch)
 
 
 Launched = Iterator[tuple[str, tuple[KernelEstimate, ...]]]
@@ -202,10 +202,10 @@ class _Step:
         tokens = self.tokens * (split.ep // split.tp if moved else 1)
         here, inner = model.experts // split.ep, model.inner // (1 if split.ep > 1 else split.tp)
         busy = ceil(here * (1.0 - (1.0 - model.experts_each / model.experts) ** tokens))
-        each = ceil(tokens * model.experts_each / split.ep / busy)
+        rows = ceil(tokens * model.experts_each / split.ep / busy)
         scores = self.tensor(8, self.tokens, model.experts)
-        given, made = (self.tensor(number, busy, each, width) for number in (9, 10))
-        wide, gated = self.tensor(11, busy, each, 2 * inner), self.tensor(12, busy, each, inner)
+        given, made = (self.tensor(number, busy, rows, width) for number in (9, 10))
+        wide, gated = self.tensor(11, busy, rows, 2 * inner), self.tensor(12, busy, rows, inner)
         sent = self.tensor(13, ceil(self.tokens * model.experts_each / split.tp), width)
         yield "MLP", self.product(normed, model.experts, scores)
         yield "MLP", self.fused("topk_softmax", (scores,), (self.tensor(14, self.tokens, 2 * model.experts_each),))

@@ -11,7 +11,7 @@ from ..explore.ranking import options_that_vary
 from ..explore.serving import LayersAnswer, ServingAnswer
 from ..models.catalogue import source
 from ..models.model import Model
-from .splits import splits_text, whole_text
+from .operations.splits import splits_text, whole_text
 
 UNKNOWN = "not counted"
 AT_LEAST = ">= "

@@ -73,9 +73,9 @@ def test_experts_on_gpus_with_sequences_of_their_own_send_their_tokens_there_and
 
 def test_few_tokens_reach_few_experts() -> None:
     """One token reads two of eight; sixteen read nearly all."""
-    one, many = (part(decode_step(MIXTRAL, H200, Split(), batch, 1024), "MLP") for batch in (1, 16))
+    single, many = (part(decode_step(MIXTRAL, H200, Split(), batch, 1024), "MLP") for batch in (1, 16))
     expert_s = 32 * 3 * 4096 * 14336 * 2 / H200.hbm_peak_bytes_per_s
-    assert 2 * expert_s < one < 3 * expert_s and 7 * expert_s < many < 10 * expert_s
+    assert 2 * expert_s < single < 3 * expert_s and 7 * expert_s < many < 10 * expert_s
 
 
 def test_a_window_costs_no_more_than_what_it_shows() -> None:
@@ -113,9 +113,9 @@ def test_the_best_way_is_one_that_fits() -> None:
     asked = Serving(model=LLAMA, batch=16, seqlen=8192)
     answers = [asked.shared(H200, split) for split in ways(LLAMA, 8)]
     assert not best(answers[:1])
-    found = {what: answer.split for what, answer in best(answers).items()}
-    assert found["first token"] == Split(tp=8)
-    assert found["prefill tokens/s"].replicas > 1 and found["prefill tokens/s"].tp == 1
+    ways_by_aim = {what: answer.split for what, answer in best(answers).items()}
+    assert ways_by_aim["first token"] == Split(tp=8)
+    assert ways_by_aim["prefill tokens/s"].replicas > 1 and ways_by_aim["prefill tokens/s"].tp == 1
 
 
 @pytest.mark.parametrize(

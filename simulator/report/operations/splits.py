@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from .. import units
-from ..display.render import Column, plural, table, wrapped
-from ..explore.splits import SplitAnswer, best
-from ..operations.model_step import PARTS
+from ... import units
+from ...display.render import Column, plural, table, wrapped
+from ...explore.splits import SplitAnswer, best
+from ...operations.model_step import PARTS
 
 ASSUMED = "vendors' products and attention, fused norms and gates, NCCL's collectives beside no kernel, CUDA graphs"
 
@@ -55,8 +55,8 @@ def splits_text(answers: Sequence[SplitAnswer], device: str, width: int, color: 
     ]
     lines = []
     for gpus, group in groupby(answers, key=lambda answer: answer.split.gpus):
-        found = best(list(group))
-        words = "; ".join(f"{what} {answer.split.text}" for what, answer in found.items())
+        best_ways = best(list(group))
+        words = "; ".join(f"{what} {answer.split.text}" for what, answer in best_ways.items())
         lines.append(f"Best on {plural(gpus, 'GPU')}: {words or 'nothing fits'}")
     batch = plural(answers[0].decode.tokens, "sequence")
     title = f"Ways to share it on {device}, {batch} in all: prefill of one in each group, a decode step of all"
