@@ -8,7 +8,7 @@ from ...display.render import Column, plural, table, wrapped
 from ...explore.splits import SplitAnswer, best
 from ...operations.model_step import PARTS
 
-ASSUMED = "vendors' products and attention, fused norms and gates, NCCL's collectives beside no kernel, CUDA graphs"
+ASSUMED = "in CUDA graphs, vendors' products and attention, NCCL's collectives beside nothing"
 
 
 def whole_text(answers: Mapping[str, SplitAnswer], width: int, color: bool = False) -> str:
