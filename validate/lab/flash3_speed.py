@@ -73,15 +73,19 @@ def timed(work: Callable[[], Any], count: int = 2) -> float:
     return float(begin.elapsed_time(end))
 
 
-def graph(work: Callable[[], Any]) -> tuple[Any, int]:
-    """A graph of many runs, and how many."""
+Graph = tuple[Any, int, Callable[[], Any]]
+"""A graph of many runs, how many, and the work, which holds the tensors: a capture gives free memory back."""
+
+
+def graph(work: Callable[[], Any]) -> Graph:
+    """A graph of many runs of the work."""
     work()
     count = max(1, round(GRAPH_MS / (timed(work) / 2)))
     captured = torch.cuda.CUDAGraph()
     with torch.cuda.graph(captured):
         for _ in range(count):
             work()
-    return captured, count
+    return captured, count, work
 
 
 def problems() -> Iterator[tuple[str, tuple[int, int, int, int, int], str]]:
@@ -101,7 +105,7 @@ def launch(given: list[torch.Tensor], causal: bool, options: Options | None) -> 
     return prepare(*given, problem, options=options, sms=sms)
 
 
-def flash_attention_3(given: list[torch.Tensor], causal: bool) -> dict[str, tuple[Any, int]]:
+def flash_attention_3(given: list[torch.Tensor], causal: bool) -> dict[str, Graph]:
     """Its graph, where it is installed; its tensors are (B, N, H, D)."""
     try:
         from fa3_fwd_interface import flash_attn_func
@@ -111,7 +115,7 @@ def flash_attention_3(given: list[torch.Tensor], causal: bool) -> dict[str, tupl
     return {"fa3": graph(lambda: flash_attn_func(*turned, causal=causal))}
 
 
-def candidates(part: str, shape: tuple[int, ...], dtype: str, causal: bool) -> dict[str, tuple[Any, int]]:
+def candidates(part: str, shape: tuple[int, ...], dtype: str, causal: bool) -> dict[str, Graph]:
     """Graphs by name."""
     batch, heads, length, dim, out_dim = shape
     torch.manual_seed(1)
@@ -163,7 +167,7 @@ def main() -> None:
             turns: dict[str, list[float]] = {name: [] for name in graphs}
             for _ in range(TURNS):
                 for name in drawn.sample(list(graphs), len(graphs)):
-                    captured, count = graphs[name]
+                    captured, count, _ = graphs[name]
                     time.sleep(PAUSE_S)
                     captured.replay()
                     turns[name].append(timed(captured.replay, 1) / count)
