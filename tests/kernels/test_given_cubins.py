@@ -19,6 +19,7 @@ from tilesight.cli.main import main as run
 N, SIDE, HBM_BYTES_PER_S = 1 << 20, 1024, 4.8e12
 SQUARE, ROW = f"tensor:fp32[{SIDE},{SIDE}]", f"tensor:fp32[{N}]"
 SHAPE = "bytes:" + (1024).to_bytes(8, "little").hex() * 2 + "0000003f00000000"
+HALVES, MAP = f"tensor:fp16[{N}]", f"tma:fp16[{SIDE},{SIDE}],box=64x64"
 TILES, BLOCK = (SIDE // 32, SIDE // 32), (32, 8)
 IN_OUT = {"x": SQUARE, "y": SQUARE, "n": SIDE}
 CASES: dict[str, tuple[Launch, float]] = {
@@ -32,7 +33,7 @@ CASES: dict[str, tuple[Launch, float]] = {
         4 * (2 * 512**2 * 512 / 16 + 512**2),
     ),
     "reduce": (launch("reduce", 256, 256, x=ROW, sums="tensor:fp32[256]", n=N), 4 * (N + 256)),
-    "softmax": (launch("softmax", SIDE, 256, smem=4 * SIDE, x=SQUARE, y=SQUARE, columns=SIDE), 8 * SIDE**2),
+    "softmax": (launch("softmax", SIDE, 256, smem=4 * SIDE, x=SQUARE, y=HALVES, columns=SIDE), 8 * SIDE**2),
     "pipeline": (launch("pipeline", 128, 256, x=ROW, y=ROW, tiles=8), 8 * N),
     "scale": (launch("scale", N // 256, 256, x=ROW, y=ROW, shape=SHAPE), 8 * N),
     "divide": (launch("divide", N // 256, 256, x=f"tensor:int32[{N}]", y=f"tensor:int32[{N}]", n=N, d=64), 8 * N),
@@ -40,13 +41,11 @@ CASES: dict[str, tuple[Launch, float]] = {
     "stack": (launch("stack", 64, 256, x="tensor:fp32[64,16384]", y=ROW, n=16384, step=3), 4 * 65 * 16384),
     "named": (launch("named", 128, 256, x=ROW, y=ROW, n=64), 8 * N),
     "mma": (
-        launch(
-            "mma", (16, 16), 128, file="mma", a=f"tensor:fp16[{N}]", b=f"tensor:fp16[{N}]", c=SQUARE, n=SIDE, k=SIDE
-        ),
+        launch("mma", (16, 16), 128, file="mma", a=HALVES, b=HALVES, c=SQUARE, n=SIDE, k=SIDE),
         2 * 2 * N * 16 + 4 * N,
     ),
     "copy": (
-        launch("copy", 16, 128, file="tma", x=f"tma:fp16[{SIDE},{SIDE}],box=64x64", y=SQUARE, columns=SIDE, tiles=16),
+        launch("copy", 16, 128, file="tma", x=MAP, y=HALVES, columns=SIDE, tiles=16),
         4 * N,
     ),
 }
@@ -54,8 +53,7 @@ CASES: dict[str, tuple[Launch, float]] = {
 
 @pytest.fixture(scope="module", name="rows")
 def _rows() -> dict[str, KernelRow]:
-    predicted = tilesight.predict([case for case, _ in CASES.values()], l2="cold")
-    return dict(zip(CASES, predicted.rows, strict=True))
+    return {name: tilesight.predict([case], l2="cold").rows[0] for name, (case, _) in CASES.items()}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -69,11 +67,9 @@ def test_bytes_are_those_counted_by_hand(name: str, rows: dict[str, KernelRow]) 
 
 @pytest.mark.parametrize("name", CASES)
 def test_no_time_is_below_what_memory_takes(name: str, rows: dict[str, KernelRow]) -> None:
-    """A kernel cannot take less time than HBM takes for each different byte that it loads."""
-    case, _ = CASES[name]
-    traffic = rows[name].traffic
-    assert traffic.time_s > traffic.hbm_bytes / HBM_BYTES_PER_S
-    assert case.grid
+    """A kernel cannot take less time than HBM takes for what it must read and write."""
+    assert rows[name].roofline_multiple >= 1.0
+    assert rows[name].traffic.time_s > rows[name].traffic.hbm_bytes / HBM_BYTES_PER_S
 
 
 def test_layouts_of_a_transpose_cost_what_they_do(rows: dict[str, KernelRow]) -> None:
