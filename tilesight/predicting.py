@@ -93,15 +93,17 @@ def predict(
     if reason := why_not():
         raise RuntimeError(reason)
     capability = int(gpu.compute_capability.replace(".", ""))
-    if launches and all(isinstance(launch, Launch) for launch in launches):
-        return predict_calls(calls_of([*launches], capability), request).measured_as(timing)
+    given = [launch for launch in launches if isinstance(launch, Launch)]
+    if given and len(given) == len(launches):
+        return predict_calls(calls_of(given, capability), request).measured_as(timing)
     from .kernels.capture.lowering import lower_or_refuse
     from .kernels.capture.recorded import RecordedLaunch, Recording
 
+    recorded = [launch for launch in launches if isinstance(launch, RecordedLaunch)]
     for launch in launches:
         if not isinstance(launch, RecordedLaunch):
-            raise ValueError(f"launches: hold {shown(launch)}: must be {what}")
-    calls = [lower_or_refuse(launch, capability) for launch in launches]
+            raise ValueError(f"launches: hold {shown(launch)}: must be {what}, all of one kind")
+    calls = [lower_or_refuse(launch, capability) for launch in recorded]
     prediction = predict_calls(calls, request).measured_as(timing)
     return with_recording(prediction, launches) if isinstance(launches, Recording) else prediction
 

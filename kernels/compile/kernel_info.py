@@ -70,13 +70,13 @@ def read_cubin(data: bytes) -> dict[str, KernelInfo]:
         kernels = [name.removeprefix(INFO) for name in sections if name.startswith(INFO)]
         per_function = _per_function(sections)
         infos = {
-            name: _info(name, sections, per_function.get(name, {}), target)
+            name: info
             for name in kernels
-            if sections.get(TEXT + name) and sections[TEXT + name].data
+            if TEXT + name in sections and sections[TEXT + name].data
+            if (info := _info(name, sections, per_function.get(name, {}), target))
         }
     except BROKEN:
         raise NoCubin("is not whole: compile it again") from None
-    infos = {name: info for name, info in infos.items() if info}
     if not infos:
         raise NoCubin("holds no kernel: link it (nvcc -cubin without -rdc=true)")
     return infos

@@ -81,9 +81,9 @@ def _call(launch: Launch, capability: int, tensors: dict[str, Tensor]) -> Kernel
         raise UserError(f"{begin}{error}") from None
     numbers = {name: number for number, name in enumerate(tensors)}
     used = dict.fromkeys(
-        name if isinstance(made[name], Tensor) else made[name].tensor
-        for name in made
-        if not isinstance(made[name], Number)
+        argument.tensor if isinstance(argument, Descriptor) else name
+        for name, argument in made.items()
+        if not isinstance(argument, Number)
     )
     storages = {name: _storage(numbers[name], name, tensors[name]) for name in used}
     return KernelLaunch(
