@@ -33,7 +33,7 @@ def test_parameters_and_resources_are_those_that_cuobjdump_prints(target: str) -
 def test_each_kernel_of_a_file_has_its_own_code_and_lines() -> None:
     """Of a file with several kernels another one's lines would be shown."""
     data = cubin("basic")
-    assert len(read_cubin(data)) == 13
+    assert len(read_cubin(data)) == 15
     code = kernel_code(data, "add")
     assert code is not None and code.name == "add" and len(code.text) == 0x200
     assert kernel_code(data) is None
