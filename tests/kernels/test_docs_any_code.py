@@ -1,4 +1,4 @@
-"""The page about any machine code tells the truth: its sources are those of the cubins, its commands print its lines."""
+"""The page about any machine code tells the truth: sources are those of the cubins, commands print its lines."""
 
 import linecache
 import re

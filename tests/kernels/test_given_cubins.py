@@ -33,7 +33,7 @@ CASES: dict[str, tuple[Launch, float]] = {
         4 * (2 * 512**2 * 512 / 16 + 512**2),
     ),
     "reduce": (launch("reduce", 256, 256, x=ROW, sums="tensor:fp32[256]", n=N), 4 * (N + 256)),
-    "softmax": (launch("softmax", SIDE, 256, smem=4 * SIDE, x=SQUARE, y=HALVES, columns=SIDE), 8 * SIDE**2),
+    "softmax": (launch("softmax", SIDE, 256, smem=4 * SIDE, x=SQUARE, y=SQUARE, columns=SIDE), 8 * SIDE**2),
     "pipeline": (launch("pipeline", 128, 256, x=ROW, y=ROW, tiles=8), 8 * N),
     "scale": (launch("scale", N // 256, 256, x=ROW, y=ROW, shape=SHAPE), 8 * N),
     "divide": (launch("divide", N // 256, 256, x=f"tensor:int32[{N}]", y=f"tensor:int32[{N}]", n=N, d=64), 8 * N),
