@@ -17,6 +17,7 @@ from math import prod
 from pathlib import Path
 
 from ...simulator.arguments import shown
+from ...simulator.emulator.storage import STORAGE_SHIFT
 from ...simulator.limits import TMA_BLOCK, TMA_STRIDE_BYTES
 from ...simulator.refusal import UserError
 
@@ -62,20 +63,25 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number by value. Args: kind: its type, as Triton writes it; value: it; size_bytes: of it."""
+    """A number by value. Args: kind: its type, as Triton writes it; value: it; raw: the same in memory."""
 
     kind: str
     value: int | float
-    size_bytes: int
+    raw: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descriptor:
-    """A tensor as TMA is told of it, the outermost axis first. Args: tensor: its name; shape; box: [elements]."""
+    """A tensor as TMA is told of it, the outermost axis first.
+
+    Args:
+        tensor: its name; shape, box: [elements]; swizzle: one of `SWIZZLES`; no address in global memory depends on it.
+    """
 
     tensor: str
     shape: tuple[int, ...]
     box: tuple[int, ...]
+    swizzle: str = "none"
 
 
 Argument = Tensor | Number | Descriptor
@@ -104,10 +110,10 @@ def argument_of(
         made, new = _descriptor(name, text, rest, tensors, folder)
     elif kind == "bytes" and colon:
         made = _bytes(name, text, rest)
-        _fits(name, text, size_bytes, made.size_bytes)
+        _fits(name, text, size_bytes, len(made.raw))
     else:
         made = _number(name, value, kind if colon else "", rest if colon else value, size_bytes)
-        _fits(name, str(value), size_bytes, made.size_bytes)
+        _fits(name, str(value), size_bytes, len(made.raw))
     return made, new
 
 
@@ -124,12 +130,12 @@ def _tensor(name: str, text: str, rest: str, folder: Path) -> Tensor:
             f"argument {name} = {shown(text)}: must be such as tensor:fp16[64,4096]; types are {', '.join(ELEMENTS)}"
         )
     shape = tuple(int(size) for size in match[2].split(",") if size.strip())
-    if not shape or not 0 < prod(shape) < 1 << 39:
-        raise UserError(f"argument {name} = {shown(text)}: must have axes of 1 or more, and less than 2^39 elements")
     tensor = Tensor(dtype=dtype, shape=shape)
+    if not shape or not 0 < tensor.size_bytes < 1 << STORAGE_SHIFT:
+        raise UserError(f"argument {name} = {shown(text)}: must have axes of 1 or more, and less than 1 TiB")
     if match[3]:
         number = _number(name, text, dtype, match[3], ELEMENTS[dtype])
-        return Tensor(dtype=dtype, shape=shape, fill=_raw(number))
+        return Tensor(dtype=dtype, shape=shape, fill=number.raw)
     if match[4]:
         return Tensor(dtype=dtype, shape=shape, values=_data(name, text, folder / match[4], tensor))
     return tensor
@@ -156,7 +162,7 @@ def _bytes(name: str, text: str, rest: str) -> Number:
         raw = bytes.fromhex(rest)
     except ValueError:
         raise UserError(f"argument {name} = {shown(text)}: must be pairs of hexadecimal digits") from None
-    return Number(kind="bytes", value=int.from_bytes(raw, "little"), size_bytes=len(raw))
+    return Number(kind="bytes", value=int.from_bytes(raw, "little"), raw=raw)
 
 
 def _number(name: str, value: object, kind: str, written: object, size_bytes: int) -> Number:
@@ -175,14 +181,13 @@ def _number(name: str, value: object, kind: str, written: object, size_bytes: in
         raise UserError(f"argument {name} = {shown(value)}: must be such as {EXAMPLES}")
     if not dtype.startswith(("fp", "bf")) and not float(number).is_integer():
         raise UserError(f"argument {name} = {shown(value)}: must be a whole number")
-    made = Number(kind=dtype, value=number, size_bytes=ELEMENTS[dtype])
     try:
-        raw = _raw(made)
+        raw = _raw(dtype, number)
     except (struct.error, OverflowError):
         raise UserError(f"argument {name} = {shown(value)}: is beyond the values of {dtype}") from None
     if dtype in ("fp32", "fp64"):
-        return made
-    return Number(kind=f"uint{8 * len(raw)}", value=int.from_bytes(raw, "little"), size_bytes=len(raw))
+        return Number(kind=dtype, value=number, raw=raw)
+    return Number(kind=f"uint{8 * len(raw)}", value=int.from_bytes(raw, "little"), raw=raw)
 
 
 def _parsed(text: str) -> int | float:
@@ -199,12 +204,11 @@ def _usual(number: float, size_bytes: int) -> str:
     return f"u{kind}" if kind.startswith("int") and number >= 1 << 8 * size_bytes - 1 else kind
 
 
-def _raw(number: Number) -> bytes:
+def _raw(dtype: str, number: float) -> bytes:
     """A number as it lies in memory. Raises: struct.error, OverflowError: it is too large for its type."""
-    if number.kind == "bf16":  # the upper half of an fp32
-        return struct.pack("<f", number.value)[2:]
-    whole = not number.kind.startswith("fp")
-    return struct.pack(f"<{CODES[number.kind]}", int(number.value) if whole else number.value)
+    if dtype == "bf16":  # the upper half of an fp32
+        return struct.pack("<f", number)[2:]
+    return struct.pack(f"<{CODES[dtype]}", number if dtype.startswith("fp") else int(number))
 
 
 def _descriptor(
@@ -230,10 +234,11 @@ def _descriptor(
     shape = _folded(tensor.shape, len(box))
     if "shape" in said:
         shape = tuple(int(size) for size in said["shape"].split("x"))
-    reason = _why_no_descriptor(tensor, shape, box, said.get("swizzle", "none"))
+    swizzle = said.get("swizzle", "none")
+    reason = _why_no_descriptor(tensor, shape, box, swizzle)
     if reason:
         raise UserError(f"argument {name} = {shown(text)}: {reason}")
-    return Descriptor(tensor=name if new else first, shape=shape, box=box), new
+    return Descriptor(tensor=name if new else first, shape=shape, box=box, swizzle=swizzle), new
 
 
 def _folded(shape: Sequence[int], axes: int) -> tuple[int, ...]:
@@ -250,7 +255,7 @@ def _why_no_descriptor(tensor: Tensor, shape: Sequence[int], box: Sequence[int],
     row_bytes, inner_bytes = shape[-1] * element_bytes, box[-1] * element_bytes
     if len(shape) != len(box) or len(box) > MOST_AXES:
         return f"shape has {len(shape)} axes and box {len(box)}: must be as many, at most {MOST_AXES}"
-    if prod(shape) > prod(tensor.shape):
+    if not 0 < prod(shape) <= prod(tensor.shape):
         return f"shape has {prod(shape):,} elements, the tensor {prod(tensor.shape):,}"
     if any(not 1 <= size <= TMA_BLOCK for size in box):
         return f"box has {'x'.join(map(str, box))} elements: must be 1 to {TMA_BLOCK} along each axis"

@@ -75,7 +75,7 @@ def _call(launch: Launch, capability: int, tensors: dict[str, Tensor]) -> Kernel
         arch = f"sm_{info.capability}{'a' if info.is_exact else ''}"
         raise UserError(f"{begin}is compiled for {arch}, the device executes sm_{capability}: compile it for that")
     try:
-        grid, threads = _extents(launch, info)
+        grid, threads = extents_of(launch, info)
         made = _arguments(launch, info, tensors)
     except ValueError as error:
         raise UserError(f"{begin}{error}") from None
@@ -147,7 +147,7 @@ def _axes(name: str, value: object) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _extents(launch: Launch, info: KernelInfo) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+def extents_of(launch: Launch, info: KernelInfo) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """Grid and block. Raises: ValueError: the driver would not take them, or they are not modelled."""
     grid, threads, cluster = _axes("grid", launch.grid), _axes("block", launch.block), _axes("cluster", launch.cluster)
     whole("smem", launch.smem, 0)
