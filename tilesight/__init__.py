@@ -13,6 +13,7 @@ _ROOMS = {
     "Device": "simulator.device.device",
     "DoesNotFit": "simulator.refusal",
     "Exploration": "simulator.explore.explore",
+    "Launch": "kernels.given.launch",
     "LatentAttentionProblem": "simulator.problems.latent_attention",
     "Prediction": "simulator.prediction.prediction",
     "Scaling": "simulator.explore.lengths",
@@ -46,6 +47,7 @@ __all__ = [
     "DoesNotFit",
     "Exploration",
     "LatentAttentionProblem",
+    "Launch",
     "Prediction",
     "Scaling",
     "SoftmaxProblem",
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from .autotuning.autotune import prune as prune
     from .compiling import compiler as compiler
     from .diffing.diff import diff as diff
+    from .kernels.given.launch import Launch as Launch
     from .predicting import capture as capture
     from .predicting import predict as predict
     from .profiling import profile as profile

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what simulates loads where something is simulated: an answe
     from .kernels.capture.file import RecordedFunction
     from .kernels.capture.recorded import RecordedLaunch, Recording
     from .kernels.compile.call import KernelLaunch, RefusedCall
+    from .kernels.given.launch import Launch
     from .kernels.interpreter import Interpreter
     from .simulator.predict_kernels import CompiledLaunch, SimulatedKernels
 
@@ -57,7 +58,7 @@ def capture(
 
 
 def predict(
-    launches: "Sequence[RecordedLaunch]",
+    launches: "Sequence[RecordedLaunch | Launch]",
     device: Device | str = "h200",
     *,
     l2: str = "pipeline",
@@ -65,9 +66,10 @@ def predict(
     workers: int | None = None,
     time_limit_s: float | None = LIMIT_S,
 ) -> KernelsPrediction:
-    """Predict launches that `capture` has recorded.
+    """Predict launches that `capture` has recorded, or launches of cubins.
 
     Args:
+        launches: in the order in which they run, all of one kind.
         device: a name, a path to a TOML file, or the device itself; l2: one of `L2`.
         timing: how time is measured: `single` (one run), `do_bench` or `sustained` (repeated without a pause).
         workers: compiler processes at most; one per core where None.
@@ -81,21 +83,27 @@ def predict(
         ValueError: unknown device, or another setting that is not allowed.
     """
     gpu, name = found_device(device)
-    what = "recorded launches, such as `with tilesight.capture() as launches:` makes them"
+    what = "recorded launches, such as `with tilesight.capture() as launches:` makes them, or tilesight.Launch(...)"
     several("launches", launches, what)
     optional_whole("workers", workers)
     request = Request(device=gpu, name=name, l2=l2, workers=workers, limit_s=time_limit_s)
     one_of_timings(timing)
+    from .kernels.given.launch import Launch, calls_of
+
     if reason := why_not():
         raise RuntimeError(reason)
+    capability = int(gpu.compute_capability.replace(".", ""))
+    given = [launch for launch in launches if isinstance(launch, Launch)]
+    if given and len(given) == len(launches):
+        return predict_calls(calls_of(given, capability), request).measured_as(timing)
     from .kernels.capture.lowering import lower_or_refuse
     from .kernels.capture.recorded import RecordedLaunch, Recording
 
+    recorded = [launch for launch in launches if isinstance(launch, RecordedLaunch)]
     for launch in launches:
         if not isinstance(launch, RecordedLaunch):
-            raise ValueError(f"launches: hold {shown(launch)}: must be {what}")
-    capability = int(gpu.compute_capability.replace(".", ""))
-    calls = [lower_or_refuse(launch, capability) for launch in launches]
+            raise ValueError(f"launches: hold {shown(launch)}: must be {what}, all of one kind")
+    calls = [lower_or_refuse(launch, capability) for launch in recorded]
     prediction = predict_calls(calls, request).measured_as(timing)
     return with_recording(prediction, launches) if isinstance(launches, Recording) else prediction
 

@@ -86,7 +86,7 @@ def _outcome(call: KernelLaunch, answer: dict[str, Any], device: Device) -> Comp
     arguments = {**call.arguments, **_descriptors(call, answer["boxes"])}
     code = code_of(answer, call.job, arguments, call.grid, outcome.resources)
     note = specialisation_note(call.job, call.num_warps, outcome.resources.warps_per_cta)
-    untold = UNTOLD.findall(call.job["ttir"])
+    untold = UNTOLD.findall(call.job.get("ttir", ""))
     offsets = [(parameter["name"], parameter["address"]) for parameter in answer["code"]["parameters"]]
     return CompiledKernel(
         name=call.name,

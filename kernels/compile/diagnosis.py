@@ -76,7 +76,7 @@ def specialisation_note(job: Mapping[str, Any], asked_warps: int, warps: int) ->
     Args:
         asked_warps: of a CTA, as the user asked for them; warps: as compiled.
     """
-    match = SPECIALISED.search(job["ttir"])
+    match = SPECIALISED.search(job.get("ttir", ""))
     if match is None or warps > asked_warps:
         return ""
     line = line_of(match[1], job["ttir"])

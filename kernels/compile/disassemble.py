@@ -23,6 +23,8 @@ SECOND = re.compile(r"^\s*/\* (0x[0-9a-f]{16}) \*/\s*$")
 JUMP = re.compile(r"^(?:@!?U?P\w+ )?(?:BRA|BSSY|CALL|JMP|JMXU?|RET|WARPSYNC|BREAK|LEPC)\b")
 """Instructions that name a place in the code."""
 TARGET = re.compile(r"(?<= )(`\()?0x([0-9a-f]+)(\))?(?= [&?]|$)")
+LIMIT_S = 120.0
+"""That a disassembler may take; kernels of the most code take 10 s [s]."""
 RUNS = re.compile(r"[ \t]+")
 OPCODE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)", re.M)
 
@@ -34,21 +36,24 @@ class Listing(NamedTuple):
     opcodes: dict[str, int]
 
 
-def disassemble(cubins: Sequence[tuple[bytes, int]]) -> list[Listing]:
-    """Listing of the kernel of each cubin. Args: cubins: each with its capability, e.g. 90.
+def disassemble(cubins: Sequence[tuple[bytes, int, str]]) -> list[Listing]:
+    """Listing of a kernel of each cubin.
+
+    Args:
+        cubins: each with its capability, e.g. 90, and the name of the kernel; empty: there is one.
 
     Raises:
-        subprocess.CalledProcessError: a disassembler fails; OSError: there is none.
+        subprocess.SubprocessError: a disassembler fails; OSError: there is none.
     """
-    codes = [kernel_code(cubin) for cubin, _ in cubins]
+    codes = [kernel_code(cubin, kernel) for cubin, _, kernel in cubins]
     texts: dict[int, str] = {}
-    for capability in dict.fromkeys(capability for _, capability in cubins):
-        alike = [n for n, (_, its) in enumerate(cubins) if its == capability and codes[n] is not None]
+    for capability in dict.fromkeys(capability for _, capability, _ in cubins):
+        alike = [n for n, (_, its, _) in enumerate(cubins) if its == capability and codes[n] is not None]
         listed = _together([code for n in alike if (code := codes[n])], capability)
         texts |= {n: text for n, text in zip(alike, listed, strict=True) if text is not None}
-    for n, (cubin, _) in enumerate(cubins):
+    for n, (cubin, _, kernel) in enumerate(cubins):
         if n not in texts:
-            texts[n] = RUNS.sub(" ", inspect(cubin, "-sass"))
+            texts[n] = RUNS.sub(" ", inspect(cubin, "-sass", *(("-fun", kernel) if kernel else ())))
     return [Listing(texts[n], dict(Counter(OPCODE.findall(texts[n])))) for n in range(len(cubins))]
 
 
@@ -60,7 +65,7 @@ def inspect(cubin: bytes, *switches: str, tool: str = "cuobjdump") -> str:
         file.write(cubin)
         file.flush()
         command = [getattr(knobs.nvidia, tool).path, *switches, file.name]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout
 
 
 def _together(codes: Sequence[Code], capability: int) -> list[str | None]:
@@ -70,7 +75,7 @@ def _together(codes: Sequence[Code], capability: int) -> list[str | None]:
     target = f"SM{ENCODED_AS.get(capability, capability)}{'a' if capability >= 90 else ''}"
     try:
         listing = inspect(b"".join(code.text for code in codes), "-b", target, "-hex", tool="nvdisasm")
-    except subprocess.CalledProcessError:
+    except subprocess.SubprocessError:
         return [None] * len(codes)
     instructions = _instructions(listing)
     texts: list[str | None] = []

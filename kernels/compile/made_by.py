@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-ASKS_AND_READS = ("cubin", "diagnosis", "disassemble", "ttir", "worker")
+ASKS_AND_READS = ("cubin", "diagnosis", "disassemble", "kernel_info", "ttir", "worker")
 """Modules of this folder that decide what an answer of the compiler holds."""
 
 

@@ -4,18 +4,19 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from subprocess import CalledProcessError
+from subprocess import SubprocessError
 from typing import Any
 
 from ...simulator.device.device import Device
 from ...simulator.jobs.pool import cores
 from ...simulator.jobs.processes import WorkerDied
 from ...simulator.launch.program import Code, Resources
+from ...simulator.limits import WARP_THREADS
 from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
 from ...simulator.sass.constants import Parameter, constant_bank
 from ...simulator.store.folder import cache_folder
-from . import diagnosis, disassemble
+from . import diagnosis, disassemble, kernel_info
 from .cache import read, write
 from .pool import POOL, Pool, Turns
 
@@ -104,6 +105,8 @@ def _answer(turns: Turns, key: str, job: dict[str, Any], limit_s: float | None) 
     answer = read(cache_folder() / f"{key}.json")
     if answer is not None:
         return answer, False
+    if "cubin" in job:
+        return kernel_info.answer_of(job), True
     try:
         return turns.answer(job, limit_s), True
     except WorkerDied as death:
@@ -113,10 +116,12 @@ def _answer(turns: Turns, key: str, job: dict[str, Any], limit_s: float | None) 
 def _list_and_keep(keys: Sequence[str], answers: dict[str, dict[str, Any]], jobs: Mapping[str, dict[str, Any]]) -> None:
     """Add what disassembly says of the code of new answers, for all of them at once, and write them down."""
     compiled = {key: b64decode(answers[key].pop("cubin")) for key in keys if "cubin" in answers[key]}
+    asked = [(code, int(jobs[key]["capability"]), _kernel(jobs[key])) for key, code in compiled.items()]
     try:
-        listings = disassemble.disassemble([(code, int(jobs[key]["capability"])) for key, code in compiled.items()])
-    except (OSError, CalledProcessError) as error:
-        answers |= {key: {"reason": f"the code cannot be disassembled: {error}"} for key in compiled}
+        listings = disassemble.disassemble(asked)
+    except (OSError, SubprocessError) as error:
+        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1:]
+        answers |= {key: {"reason": f"the code cannot be disassembled: {' '.join(said)}"} for key in compiled}
         return
     for key, listing in zip(compiled, listings, strict=True):
         answers[key]["instructions"] = listing.opcodes
@@ -124,6 +129,11 @@ def _list_and_keep(keys: Sequence[str], answers: dict[str, dict[str, Any]], jobs
             answers[key]["code"]["sass"] = listing.sass
     for key in keys:
         write(cache_folder() / f"{key}.json", answers[key])
+
+
+def _kernel(job: Mapping[str, Any]) -> str:
+    """Which kernel of a cubin is asked for; empty of one that was compiled here, and is alone in its own."""
+    return str(job["name"]) if "cubin" in job else ""
 
 
 def outcome_of(answer: dict[str, Any], device: Device) -> Outcome:
@@ -155,14 +165,16 @@ def code_of(
 ) -> Code:
     """Machine code of an answer with the arguments of a launch: launches share code, but not these."""
     code = answer["code"]
+    x, y, z = job.get("threads", (WARP_THREADS * resources.warps_per_cta, 1, 1))
+    threads = x, y, z
     bank = constant_bank(
         int(job["capability"]),
         [Parameter(**parameter) for parameter in code["parameters"]],
         arguments,
         grid=grid,
-        warps=resources.warps_per_cta,
+        threads=threads,
     )
-    return Code(sass=code["sass"], constants=bank, lines=_kernel_lines(code["lines"]))
+    return Code(sass=code["sass"], constants=bank, lines=_kernel_lines(code["lines"]), threads=threads)
 
 
 def _kernel_lines(lines: Iterable[Sequence[Any]]) -> tuple[tuple[int, str, int], ...]:

@@ -78,10 +78,12 @@ def more_stages(case: Case) -> Advice | None:
     if not is_pipelined(case.launch):
         if stages > 1 or not matmuls_of(case.launch):
             return None
-        text = "loads that run ahead: num_stages 3 in place of 1 pipelines its loop"
+        how = "num_stages 3 in place of 1" if stages else "cp.async or TMA into a ring of 3 stages"
+        text = f"loads that run ahead: {how} pipelines its loop"
         return Advice(cause="stages", text=text, gain=case.bound(case.prediction.causes[WAIT]))
     gain = case.gain(Change(code=further_ahead, launch=with_a_stage_more))
-    return Advice(cause="stages", text=f"more loads in flight: num_stages {stages + 1} in place of {stages}", gain=gain)
+    how = f"num_stages {stages + 1} in place of {stages}" if stages else "a stage more in the ring of its loop"
+    return Advice(cause="stages", text=f"more loads in flight: {how}", gain=gain)
 
 
 def is_pipelined(launch: Launch) -> bool:

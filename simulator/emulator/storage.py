@@ -19,7 +19,7 @@ class Storage:
         number: in the recording; size_bytes: of all of it [B]; name: parameter that it was first passed for.
         whole: whether its elements are whole numbers, which addresses and branches may depend on.
         values: its bytes, where they are given; fill: else bytes that repeat in all of it, where it holds one value;
-        origin: else what left it without, for people, where that is known.
+        origin: else what left it without, for people, where that is known; cure: how to give them, else as a tensor.
     """
 
     number: int
@@ -29,6 +29,7 @@ class Storage:
     values: bytes | None = field(default=None, repr=False)
     fill: bytes = b""
     origin: str = ""
+    cure: str = ""
 
     @property
     def is_known(self) -> bool:

@@ -1,6 +1,6 @@
 """The state of the threads of some CTAs: registers, special registers, shared memory, constants."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -47,13 +47,36 @@ def lanes_below(lanes: Array) -> Array:
     return below
 
 
+THREAD = "thread"
+"""Among the special registers: number of a thread in its CTA, x fastest."""
+
+
+def thread_numbers(numbers: Array, threads: Sequence[int]) -> dict[str, Value]:
+    """Where threads stand in their CTA. Args: numbers: of them; threads: as of `launch.code.Code`."""
+    if not threads:
+        zero: Value = (np.zeros((1, 1, 1), dtype=np.int64), True)
+        return {THREAD: (numbers, True), "SR_TID.X": (numbers, True), "SR_TID.Y": zero, "SR_TID.Z": zero}
+    x, y, _ = threads
+    return {
+        THREAD: (numbers, True),
+        "SR_TID.X": (numbers % x, True),
+        "SR_TID.Y": (numbers // x % y, True),
+        "SR_TID.Z": (numbers // (x * y), True),
+    }
+
+
 def special_registers(
-    grid: tuple[int, int, int], ctas: Array, warps: int, first: tuple[int, int, int] = (0, 0, 0)
+    grid: tuple[int, int, int],
+    ctas: Array,
+    warps: int,
+    first: tuple[int, int, int] = (0, 0, 0),
+    threads: Sequence[int] = (),
 ) -> dict[str, Value]:
     """What threads know of themselves.
 
     Args:
-        grid: CTAs along x, y, z; ctas: their numbers; warps: of a CTA; first: where the CTA of number 0 stands.
+        grid: CTAs along x, y, z; ctas: their numbers; warps: of a CTA; first: where the CTA of number 0 stands;
+        threads: as of `launch.code.Code`.
     """
 
     def along(values: Array, axis: int) -> Value:
@@ -64,12 +87,7 @@ def special_registers(
     lanes = np.arange(WARP_THREADS)
     zero = along(np.zeros(1), 0)
     return {
-        "SR_TID.X": (
-            np.arange(warps * WARP_THREADS, dtype=np.int64).reshape(1, warps, WARP_THREADS),
-            True,
-        ),
-        "SR_TID.Y": zero,
-        "SR_TID.Z": zero,
+        **thread_numbers(np.arange(warps * WARP_THREADS, dtype=np.int64).reshape(1, warps, WARP_THREADS), threads),
         "SR_LANEID": along(lanes, 2),
         "SR_LTMASK": along(lanes_below(lanes), 2),
         "SR_CTAID.X": along(first[0] + ctas % grid[0], 0),

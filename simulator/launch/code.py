@@ -16,12 +16,14 @@ class Code:
     Args:
         sass: listing of the kernel, with the encoding of every instruction.
         constants: address in constant bank 0 [B] -> 32-bit word, for all that is known before the launch.
+        threads: of a CTA along x, y, z; empty: all that its warps have, along x.
         lines: (address in the code [B], file, line), by address, where another line of the kernel's source begins.
     """
 
     sass: str
     constants: Mapping[int, int] = field(repr=False)
     lines: Sequence[tuple[int, str, int]] = field(default=(), repr=False)
+    threads: tuple[int, ...] = ()
 
     def source_of(self, address: int) -> tuple[str, int]:
         """File and line of an instruction, or `NOWHERE`. Args: address: in the code [B]."""

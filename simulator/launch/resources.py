@@ -1,5 +1,6 @@
 """What a CTA takes of its SM, and what was simulated of its code before."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
@@ -50,6 +51,11 @@ class Resources:
     origin: Literal["estimated", "compiled", "given"] = "estimated"
     code: Code | None = field(default=None, repr=False, compare=False)
     figures: Figures | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def threads(self) -> Sequence[int]:
+        """Threads of a CTA along x, y, z; empty: all that its warps have, along x."""
+        return self.code.threads if self.code else ()
 
     def to_dict(self) -> dict[str, int | str]:
         """The resources' object in JSON, without code and figures."""

@@ -13,6 +13,7 @@ from ..device.device import Device
 from ..launch.program import Launch
 from ..launch.walk import Tally, matmuls_of, steps
 from ..problems.problem import Problem
+from ..sass.local_memory import indexes_in_a_loop
 from ..schedules.registry import all_schedules
 from ..traffic import Traffic
 from .bottleneck import TAIL, WAIT
@@ -204,6 +205,13 @@ def not_modelled_notes(launch: Launch, predicted: LaunchPrediction, device: Devi
         notes.append(
             "not modelled: that L2 takes stores to local memory slower where that is read in between: on an H200"
             " at 3.4 to 3.9 TB/s, not 4.75; sin of 1e7 took 2,075 to 2,230 us, 1,590 predicted"
+        )
+    stacks = launch.resources.spilled_bytes_per_thread * launch.threads_per_cta * predicted.ctas_per_sm * device.sms
+    code = launch.resources.code
+    if stacks > device.l2_bytes and code and indexes_in_a_loop(code.sass):
+        notes.append(
+            "not modelled: which place of an array in local memory a pass touches: each is taken to touch all of it,"
+            f" and the arrays of all threads, {units.traffic(stacks)}, do not fit in L2: HBM bytes are too many"
         )
     if RING in predicted.cost and len(launch.traced) > 1:
         notes.append(

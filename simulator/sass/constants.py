@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..limits import WARP_THREADS
+from ..limits import WORD_BYTES
 
 SHAPES = ((100, 0x360, 0x370), (0, 0x0, 0xC))
 """Lowest capability (e.g. 100), and where the threads of a CTA and the CTAs of the grid stand: x, y, z, a word each."""
@@ -41,17 +41,16 @@ def constant_bank(
     arguments: Mapping[str, int | float | bool | str],
     *,
     grid: tuple[int, int, int],
-    warps: int,
+    threads: tuple[int, int, int],
 ) -> dict[int, int]:
     """Bank 0 as far as it is known before the launch: address [B] -> word of 32 bits.
 
     Args:
-        capability: e.g. 90; parameters: of the kernel; arguments: by name, pointers are not among them.
-        grid: CTAs along x, y, z; warps: of a CTA.
+        capability: e.g. 90; parameters: of the kernel; arguments: by name, of a pointer its address.
+        grid, threads: CTAs of the grid, and threads of a CTA, along x, y, z.
     """
     threads_at, grid_at = next((threads, ctas) for lowest, threads, ctas in SHAPES if capability >= lowest)
-    words = (WARP_THREADS * warps, 1, 1)
-    bank = {threads_at + 4 * axis: count for axis, count in enumerate(words)}
+    bank = {threads_at + 4 * axis: count for axis, count in enumerate(threads)}
     bank |= {grid_at + 4 * axis: count for axis, count in enumerate(grid)}
     if capability // 10 in PARAMETERS_AT:
         pointer, begin = PARAMETERS_AT[capability // 10]
@@ -61,8 +60,10 @@ def constant_bank(
         if value is None or isinstance(value, str):
             continue
         raw = _raw(parameter, value)
-        for offset in range(0, parameter.size_bytes, 4):
-            bank[parameter.address + offset] = int.from_bytes(raw[offset : offset + 4], "little")
+        # Several small parameters may share a word.
+        for place, byte in enumerate(raw, parameter.address):
+            word = place // WORD_BYTES * WORD_BYTES
+            bank[word] = bank.get(word, 0) | byte << 8 * (place - word)
     return bank
 
 

@@ -15,6 +15,18 @@ from .registers import result_registers
 STORE, LOAD = "STL", "LDL"
 
 
+def indexes_in_a_loop(sass: str) -> bool:
+    """Whether code goes through an array in local memory: each pass of a loop touches another place of it."""
+    flow = flow_of(sass)
+    return any(
+        flow.loop_of(block) >= 0
+        for block in range(len(flow.blocks))
+        for instruction in flow.code(block)
+        if instruction.family in (STORE, LOAD)
+        and stack_offset(instruction.operands[0 if instruction.family == STORE else -1]) is None
+    )
+
+
 def spilled_bytes(sass: str, frame_bytes: int) -> int:
     """Bytes of spilled registers of a thread: of the frame those that are stored and loaded again at a fixed place.
 

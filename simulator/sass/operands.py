@@ -253,7 +253,8 @@ def _constant(text: str) -> Constant | None:
     terms = match and _sum(match[2])
     if not match or not terms or len(terms[0]) > 1:
         return None
-    return Constant(bank=int(match[1], 16), offset=terms[1], index=terms[0][0] if terms[0] else None)
+    index = terms[0][0] if terms[0] and terms[0][0].number is not None else None  # `RZ` adds nothing
+    return Constant(bank=int(match[1], 16), offset=terms[1], index=index)
 
 
 def _sum(text: str) -> tuple[tuple[Register, ...], int] | None:

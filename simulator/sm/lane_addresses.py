@@ -50,7 +50,9 @@ def with_lane_addresses(
     code = code.copy()
     least = sm_numbers.lsu_interval_cycles
     spread = np.unique((np.arange(LOOKED_AT) * APART % 1.0 * launch.cta_count).astype(np.int64))
-    special = special_registers(launch.grid, np.array(ctas) if ctas else spread, launch.warps_per_cta)
+    special = special_registers(
+        launch.grid, np.array(ctas) if ctas else spread, launch.warps_per_cta, threads=launch.resources.threads
+    )
     region_of = paths.first_regions()
     known = accesses(paths.flow, _blocks_of_warps(paths, 1), constants, special, loads)
     # What does not run in the first iteration of an innermost loop, or runs ahead there, may in others.

@@ -90,5 +90,6 @@ def _follow(
 ) -> tuple[Array, Array]:
     """Counts and reconvergences as in `Executions`; appends to `order` which warps run what, in order."""
     warps = launch.warps_per_cta
-    threads = Threads(constants=constants, special=special_registers(launch.grid, ctas, warps))
+    special = special_registers(launch.grid, ctas, warps, threads=launch.resources.threads)
+    threads = Threads(constants=constants, special=special)
     return run_blocks(flow, compile_blocks(flow, control_slice(flow)), threads, len(ctas), warps, order)

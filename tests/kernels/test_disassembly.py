@@ -58,7 +58,7 @@ def test_a_listing_of_all_is_that_of_each(capability: int, monkeypatch: pytest.M
         return inspect(data, *switches, tool=tool)
 
     monkeypatch.setattr(disassembling, "inspect", counted)
-    listings = disassemble([(code, capability) for code in codes])
+    listings = disassemble([(code, capability, "") for code in codes])
     assert runs == ["nvdisasm"]
     for code, listing in zip(codes, listings, strict=True):
         alone = inspect(code, "-sass")
@@ -70,7 +70,7 @@ def test_a_listing_of_all_is_that_of_each(capability: int, monkeypatch: pytest.M
 def test_targets_of_jumps_are_counted_from_the_kernels_begin() -> None:
     """A kernel that lies behind another one lists as it does in front."""
     code = cubins(90)[-1]
-    first, second = disassemble([(code, 90), (code, 90)])
+    first, second = disassemble([(code, 90, ""), (code, 90, "")])
     assert first == second
     assert any(instruction.target for instruction in decode(first.sass))
 
@@ -78,9 +78,11 @@ def test_targets_of_jumps_are_counted_from_the_kernels_begin() -> None:
 def test_code_that_is_changed_when_it_is_loaded_is_left_to_cuobjdump(monkeypatch: pytest.MonkeyPatch) -> None:
     """As are kernels that the listing of them all cuts short; the others are taken from it."""
     codes = cubins(80)
-    whole = [Listing(*listing) for listing in disassemble([(code, 80) for code in codes])]
+    whole = [Listing(*listing) for listing in disassemble([(code, 80, "") for code in codes])]
     moved = codes[0]
-    monkeypatch.setattr(disassembling, "kernel_code", lambda cubin: None if cubin is moved else kernel_code(cubin))
+    monkeypatch.setattr(
+        disassembling, "kernel_code", lambda cubin, kernel: None if cubin is moved else kernel_code(cubin)
+    )
     runs: list[str] = []
 
     def cut(data: bytes, *switches: str, tool: str = "cuobjdump") -> str:
@@ -89,7 +91,7 @@ def test_code_that_is_changed_when_it_is_loaded_is_left_to_cuobjdump(monkeypatch
         return said[: int(0.9 * len(said))] if tool == "nvdisasm" else said
 
     monkeypatch.setattr(disassembling, "inspect", cut)
-    listings = disassemble([(code, 80) for code in codes])
+    listings = disassemble([(code, 80, "") for code in codes])
     assert runs == ["nvdisasm", "cuobjdump", "cuobjdump"]
     assert [decode(listing.sass) for listing in listings] == [decode(listing.sass) for listing in whole]
     assert [listing.opcodes for listing in listings] == [listing.opcodes for listing in whole]

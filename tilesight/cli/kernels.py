@@ -15,8 +15,9 @@ from .output import BadInput, Failed, announce_compiler, bad_input
 
 if TYPE_CHECKING:
     from ..diffing.difference import Difference
-    from ..kernels.capture.file import RecordedFunction
+    from ..kernels.capture.file import Asked, RecordedFunction
     from ..kernels.configurations.space import Space
+    from ..kernels.given.launch import Launch
     from ..simulator.jobs.stopping import Stage
     from ..simulator.predict_kernels import SimulatedKernels
     from ..simulator.prediction.kernels import KernelsPrediction, Request
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 TARGET = (
-    "Function without arguments that launches Triton kernels, on tensors without data; or MODULE:FUNCTION.",
-    "FILE.py:FUNCTION",
+    "Function without arguments that launches Triton kernels, on tensors without data; or MODULE:FUNCTION; or launches "
+    "of cubins in a file.",
+    "FILE.py:FUNCTION|FILE.toml",
 )
 """What the help says of the argument, and shows in its place."""
 SWEEP = (
@@ -101,6 +103,8 @@ class Function:
     """Values to try beside those of the code."""
     command: str = "predict"
     """Which asks, for messages."""
+    launch: "Launch | None" = None
+    """Of a kernel in a cubin, in the place of the function; `target` then names it for people."""
 
     def predicted(self) -> "KernelsPrediction":
         """The prediction, found where it is kept already."""
@@ -164,7 +168,7 @@ class Function:
         """What the function launches, recorded and answered, with what is under way told meanwhile."""
         need_compiler(self.command)
         limit_s, code_s = limit_of(self.limit.time_limit), self.limit.code_s
-        from ..kernels.capture.file import Asked, capture_calls
+        from ..kernels.capture.file import Asked
         from ..kernels.configurations.space import Space
         from ..simulator.prediction.kernels import Request
 
@@ -172,7 +176,7 @@ class Function:
         with stages() as on_progress:
             on_progress(f"{self.target}: function")
             with users_code():
-                (recorded,) = capture_calls(self.target, asked)
+                recorded = self._recorded(asked)
             announce = cache(announce_compiler)
 
             def under_way(stage: "Stage") -> None:
@@ -189,6 +193,17 @@ class Function:
                     on_progress=under_way,
                 )
                 return answer(recorded, request)
+
+    def _recorded(self, asked: "Asked") -> "RecordedFunction":
+        """The launches. Raises: as `capture_calls` and `given.launch.calls_of`."""
+        from ..kernels.capture.file import capture_calls
+        from ..kernels.given.file import given_function, is_launch_file, read_launches
+
+        if self.launch is None and not is_launch_file(self.target):
+            return capture_calls(self.target, asked)[0]
+        if self.space:
+            raise BadInput("--sweep: a kernel in a cubin has no parameters left to try; leave it out")
+        return given_function((self.launch,) if self.launch else read_launches(Path(self.target)), self.device)
 
 
 def need_compiler(command: str) -> None:

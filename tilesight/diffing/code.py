@@ -54,7 +54,8 @@ def shape_of(call: "KernelLaunch") -> str:
 def tiling_of(call: "KernelLaunch") -> str:
     """Grid, warps, stages and shapes of tiles, as text: equal where an edit left alone how the work is divided."""
     shapes = {
-        tuple(size for size in shape.split("x") if size not in ("", "1")) for shape in TENSOR.findall(call.job["ttir"])
+        tuple(size for size in shape.split("x") if size not in ("", "1"))
+        for shape in TENSOR.findall(call.job.get("ttir", ""))
     }
     return json.dumps([call.grid, call.num_warps, call.num_stages, call.num_ctas, sorted(shapes)])
 

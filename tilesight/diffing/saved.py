@@ -68,7 +68,9 @@ def _without_folders(call: Mapping[str, Any]) -> Mapping[str, Any]:
     """A launch in plain values, with its source files by name."""
     if "job" not in call:
         return call
-    job = {**call["job"], "ttir": FOLDERS.sub("", call["job"]["ttir"])}
+    job = {**call["job"]}
+    if "ttir" in job:
+        job["ttir"] = FOLDERS.sub("", job["ttir"])
     return {**call, "file": Path(call["file"]).name, "job": job}
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..simulator.device.device import load_device
+from ..simulator.device.what_if import override
 from ..simulator.refusal import UserError
 from .environments.found import Installation
 from .revision import changed_files, checked_out
@@ -28,6 +30,11 @@ def is_saved(text: str) -> bool:
     return text.endswith(".json")
 
 
+def is_plain(text: str) -> bool:
+    """Whether a side is launches as plain data: no code of the user's runs."""
+    return text.endswith(".toml") and ":" not in text
+
+
 def target_of(text: str) -> Target:
     """`FILE.py:FUNCTION`, `MODULE:FUNCTION` or `REVISION:FILE.py:FUNCTION`. Raises: UserError: it is none."""
     rest, _, function = text.rpartition(":")
@@ -35,7 +42,7 @@ def target_of(text: str) -> Target:
         return Target(file=rest, function=function)
     revision, _, file = rest.partition(":")
     if not revision or not file.endswith(".py") or not function.isidentifier():
-        raise UserError(f"{text!r}: must be FILE.py:FUNCTION, REVISION:FILE.py:FUNCTION or FILE.json")
+        raise UserError(f"{text!r}: must be FILE.py:FUNCTION, REVISION:FILE.py:FUNCTION FILE.toml or FILE.json")
     return Target(file=file, function=function, revision=revision)
 
 
@@ -52,7 +59,11 @@ def recorded(
         UserError: there is no such revision, file or function; UserCodeFailed: it failed.
     """
     from ..kernels.capture.file import UserCodeFailed, capture_calls
+    from ..kernels.given.file import given_function, read_launches
 
+    if is_plain(text):
+        yield given_function(read_launches(Path(text)), override(load_device(asked.device), list(asked.settings)))
+        return
     on_progress(f"{text}: function")
     target = target_of(text)
     interpreter = installation.interpreter if installation else None
@@ -80,7 +91,7 @@ def recorded(
 
 def uncommitted(texts: Sequence[str]) -> tuple[str, ...]:
     """A remark on changes that are not committed, where a side is a revision and another is not."""
-    targets = [target_of(text) for text in texts if not is_saved(text)]
+    targets = [target_of(text) for text in texts if not (is_saved(text) or is_plain(text))]
     if not any(target.revision for target in targets):
         return ()
     counts = {target.file: changed_files(target.file) for target in targets if not target.revision}

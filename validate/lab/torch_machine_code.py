@@ -280,13 +280,13 @@ def predicted(case: Case, known: dict[str, tuple[Path, str]]) -> KernelRow:
     if len(hits) != 1:
         raise SystemExit(f"{case.pattern}: {len(hits)} kernels")
     file, symbol = hits[0]
-    sass = _run("-sass", symbol, file).replace("c[0x0][RZ]", "c[0x0][0x0]")
+    sass = _run("-sass", symbol, file)
     sass = re.sub(r"HFMA2\.MMA (R\d+), -RZ, RZ, 0, 0 ", r"MOV \1, RZ ", sass)
     used = re.search(rf"{re.escape(symbol)}:\s+REG:(\d+) STACK:\d+ SHARED:(\d+)", _run("-res-usage", symbol, file))
     assert used
     warps = ceil(prod(case.threads) / 32)
     grid = (case.ctas, 1, 1)
-    bank = constant_bank(90, (), {}, grid=grid, warps=warps) | dict(zip((0, 4, 8), (*case.threads, 1), strict=True))
+    bank = constant_bank(90, (), {}, grid=grid, threads=(*case.threads, 1))
     for begin, raw in case.parameters:
         for at in range(0, len(raw), 4):
             bank[FIRST_PARAMETER + begin + at] = int.from_bytes(raw[at : at + 4], "little")

@@ -13,11 +13,11 @@ from ...emulator.compute.warp_lanes import LanesDiffer
 from ...emulator.leap.leaper import Leaper
 from ...emulator.run_blocks import MAX_STEPS, run_blocks
 from ...emulator.thread_values import Array, Value
-from ...emulator.threads import Threads, lanes_below, special_registers
+from ...emulator.threads import Threads, lanes_below, thread_numbers
 from ...limits import WARP_THREADS
 from ...sass.memory_instructions import BARRIERS
 from .address_slice import AddressSlice, Tracer, access_steps, find_deciding_slice
-from .traced_kernel import TracedKernel
+from .traced_kernel import CompiledKernel, TracedKernel
 from .unknown_values import UnknownValues
 
 CTAS_AT_ONCE = 1 << 15
@@ -72,7 +72,7 @@ def _count(
     parts = []
     for begin in range(0, len(counted), step):
         ctas = np.array(counted[begin : begin + step], dtype=np.int64)
-        special = (special_registers if all_threads else probe_registers)(kernel.grid, ctas, kernel.warps, kernel.first)
+        special = kernel.special_registers(ctas) if all_threads else probe_registers(kernel, ctas)
         threads = Threads(constants=subject.constants, special=special, whole=all_threads)
         leaper = Leaper(flow, code, places, len(ctas), may_leap, None, code_slice.exchanging)
         counts, _ = run_blocks(flow, code, threads, len(ctas), width, most_steps=most_steps, leaper=leaper)
@@ -80,17 +80,14 @@ def _count(
     return np.concatenate(parts)
 
 
-def probe_registers(
-    grid: tuple[int, int, int], ctas: Array, warps: int, first: tuple[int, int, int] = (0, 0, 0)
-) -> dict[str, Value]:
+def probe_registers(kernel: CompiledKernel, ctas: Array) -> dict[str, Value]:
     """Special registers of the probe threads: the first and last lane of the first and last warp of each CTA.
 
     Each is taken for a warp of one lane: arrays of (CTAs, 4, 1).
     """
-    special = special_registers(grid, ctas, warps, first)
+    special, warps = kernel.special_registers(ctas), kernel.warps
     lanes = np.array([0, WARP_THREADS - 1, 0, WARP_THREADS - 1], dtype=np.int64).reshape(1, PROBES, 1)
     warp = np.array([0, 0, warps - 1, warps - 1], dtype=np.int64).reshape(1, PROBES, 1)
     special["SR_LANEID"] = lanes, True
     special["SR_LTMASK"] = lanes_below(lanes), True
-    special["SR_TID.X"] = lanes + WARP_THREADS * warp, True
-    return special
+    return special | thread_numbers(lanes + WARP_THREADS * warp, kernel.resources.threads)

@@ -12,7 +12,7 @@ from ...emulator.leap.leaper import Leaper
 from ...emulator.leap.stack import Stack
 from ...emulator.run_blocks import Order, run_blocks
 from ...emulator.thread_values import Array, holds_for_all
-from ...emulator.threads import Step, Threads, special_registers
+from ...emulator.threads import Step, Threads
 from ...emulator.tma.boxes import Boxes
 from ...emulator.tma.descriptor import Descriptor
 from ...limits import WARP_THREADS
@@ -120,7 +120,7 @@ def follow_ctas(tracer: Tracer, ctas: Sequence[int]) -> list[CtaRun]:
     steps = access_steps(subject, code_slice, doubts, recorder.record)
     watched = {place: recorder.watched(step) for place, step in steps.items()}
     code = compile_blocks(subject.flow, code_slice.places, watched, doubts.settle)
-    special = special_registers(subject.kernel.grid, np.array(ctas), warps, subject.kernel.first)
+    special = subject.kernel.special_registers(np.array(ctas))
     threads = Threads(constants=subject.constants, special=special)
     leaper = Leaper(subject.flow, code, code_slice.places, len(ctas), tracer.may_leap, recorder, code_slice.exchanging)
     counts, reconvergences = run_blocks(subject.flow, code, threads, len(ctas), warps, recorder.order, leaper=leaper)

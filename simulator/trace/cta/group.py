@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...emulator.thread_values import Array, Value
-from ...emulator.threads import Step, special_registers
+from ...emulator.threads import Step, thread_numbers
 from ...limits import WARP_THREADS
 from ..mixed_visits import ControlPath
 from .address_slice import Tracer
@@ -136,15 +136,13 @@ def _is_part(blocks: Sequence[int], of: Sequence[int]) -> bool:
 
 def _all_registers(subject: TracedKernel, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
     """Special registers of all threads of some warps."""
-    special = special_registers(subject.kernel.grid, ctas, subject.kernel.warps, subject.kernel.first)
-    special["SR_TID.X"] = special["SR_TID.X"][0][:, warps], True
-    return special
+    numbers = np.arange(subject.kernel.warps * WARP_THREADS, dtype=np.int64).reshape(1, -1, WARP_THREADS)[:, warps]
+    return subject.kernel.special_registers(ctas) | thread_numbers(numbers, subject.kernel.resources.threads)
 
 
 def _probe_registers(subject: TracedKernel, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
     """Special registers of the probe threads, were the CTA made of these warps alone."""
-    special = probe_registers(subject.kernel.grid, ctas, subject.kernel.warps, subject.kernel.first)
+    special = probe_registers(subject.kernel, ctas)
     first, last = min(warps), max(warps)
     warp = np.array([first, first, last, last], dtype=np.int64).reshape(1, PROBES, 1)
-    special["SR_TID.X"] = WARP_THREADS * warp + special["SR_LANEID"][0], True
-    return special
+    return special | thread_numbers(WARP_THREADS * warp + special["SR_LANEID"][0], subject.kernel.resources.threads)

@@ -11,7 +11,7 @@ from ...emulator.run_blocks import run_blocks
 from ...emulator.semantics import compile_instruction
 from ...emulator.shared_memory import MOST_BYTES, SharedMemory
 from ...emulator.thread_values import Array, Value
-from ...emulator.threads import Step, Threads, special_registers
+from ...emulator.threads import Step, Threads
 from ...refusal import CannotFollow
 from ...sass.memory_instructions import COPY, SHARED_LOADS, SHARED_STORES
 from .address_slice import AddressSlice, access_steps
@@ -100,6 +100,6 @@ def _follow(subject: TracedKernel, code_slice: AddressSlice, cta: int, watched: 
     steps |= {
         place: watching(place, steps.get(place) or compile_instruction(flow.instructions[place])) for place in watched
     }
-    special = special_registers(kernel.grid, np.array([cta]), kernel.warps, kernel.first)
+    special = kernel.special_registers(np.array([cta]))
     threads = Threads(constants=subject.constants, special=special, shared=seen)
     run_blocks(flow, compile_blocks(flow, code_slice.places, steps, doubts.settle), threads, 1, kernel.warps)

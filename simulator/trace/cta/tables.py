@@ -14,7 +14,7 @@ import numpy as np
 from ...emulator.global_memory import Memory
 from ...emulator.storage import Storage
 from ...emulator.thread_values import Array
-from ...emulator.threads import Threads
+from ...emulator.threads import THREAD, Threads
 from ...limits import SECTOR_BYTES, WARP_THREADS, WORD_BYTES
 from ...sass.flow import Flow
 from ...sass.memory_instructions import PLAIN_GLOBAL, SHARED_LOADS, addresses_of
@@ -55,7 +55,7 @@ def drawn_addresses(table: Storage, place: int, threads: Threads, width_bytes: i
     """
     elements = max(1, table.size_bytes // width_bytes)
     drawn = np.random.default_rng(place).integers(elements, size=MOST_THREADS)
-    addresses: Array = table.address + width_bytes * drawn[threads.special["SR_TID.X"][0]]
+    addresses: Array = table.address + width_bytes * drawn[threads.special[THREAD][0]]
     return addresses
 
 
@@ -74,7 +74,7 @@ def spread_addresses(
     sectors = max(1, (storage.size_bytes - max(0, width_bytes - SECTOR_BYTES)) // SECTOR_BYTES)
     slices = min(sectors, warps * WARP_THREADS)
     drawn = _hashed(ctas, place, visit) % np.uint64(sectors // slices)
-    number = threads.special["SR_TID.X"][0] % slices
+    number = threads.special[THREAD][0] % slices
     addresses: Array = storage.address + SECTOR_BYTES * (number * (sectors // slices) + drawn.astype(np.int64))
     return addresses
 

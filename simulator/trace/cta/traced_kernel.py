@@ -7,6 +7,8 @@ from math import prod
 
 from ...emulator.global_memory import Memory
 from ...emulator.storage import Storage
+from ...emulator.thread_values import Array, Value
+from ...emulator.threads import special_registers
 from ...launch.code import NOWHERE, source_text
 from ...launch.program import Resources
 from ...sass.flow import Flow
@@ -50,6 +52,10 @@ class CompiledKernel:
     def warps(self) -> int:
         """Warps of a CTA, those that the compiler added included."""
         return self.resources.warps_per_cta or self.num_warps
+
+    def special_registers(self, ctas: Array) -> dict[str, Value]:
+        """What threads of some CTAs know of themselves. Args: ctas: their numbers."""
+        return special_registers(self.grid, ctas, self.warps, self.first, self.resources.threads)
 
     def line_of(self, address: int) -> int:
         """The user's source line of an instruction; 0 where it is not known. Args: address: in the code [B]."""

@@ -265,7 +265,7 @@ class UnknownValues:
         storages = [memory.storages[number] for number in numbers if number in memory.storages]
         for storage in [storage for storage in storages if storage.whole and not storage.is_known]:
             name, origin = storage.name, f" ({storage.origin})" if storage.origin else ""
-            cure = f"pass {name} as a CPU tensor"
+            cure = storage.cure or f"pass {name} as a CPU tensor"
             if storage.size_bytes > MOST_VALUES_BYTES:
                 cure = f"it takes {storage.size_bytes:,} B, values are read of up to {MOST_VALUES_BYTES:,} B"
             raise Refused(

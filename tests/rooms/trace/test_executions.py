@@ -268,13 +268,13 @@ def test_constants_stand_where_the_code_looks_for_them() -> None:
         Parameter(name="scale", type="fp32", address=0x228, size_bytes=4),
     ]
     arguments = {"seqlen": -2, "stride": (5 << 32) + 7, "scale": 1.0, "block_m": 64}
-    bank = constant_bank(90, parameters, arguments, grid=(3, 2, 1), warps=4)
+    bank = constant_bank(90, parameters, arguments, grid=(3, 2, 1), threads=(128, 1, 1))
     shape = {0x0: 128, 0x4: 1, 0x8: 1, 0xC: 3, 0x10: 2, 0x14: 1}
     where_parameters_lie = {0x198: BANK_ADDRESS + 0x210 & 0xFFFFFFFF, 0x19C: BANK_ADDRESS >> 32}
     assert bank == {**shape, **where_parameters_lie, 0x218: 0xFFFFFFFE, 0x220: 7, 0x224: 5, 0x228: 0x3F800000}
     assert [bank_place(BANK_ADDRESS + 0x250), bank_place(BANK_ADDRESS - 1)] == [0x250, None]
     for blackwell in (100, 120):
-        assert constant_bank(blackwell, [], {}, grid=(3, 2, 1), warps=4) == {
+        assert constant_bank(blackwell, [], {}, grid=(3, 2, 1), threads=(128, 1, 1)) == {
             0x360: 128, 0x364: 1, 0x368: 1, 0x370: 3, 0x374: 2, 0x378: 1,
             0x348: BANK_ADDRESS + 0x380 & 0xFFFFFFFF, 0x34C: BANK_ADDRESS >> 32,
         }  # fmt: skip

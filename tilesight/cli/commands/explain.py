@@ -8,6 +8,7 @@ import typer
 
 from ..compiled import CostOptions, compiler_for
 from ..configs import ConfigOptions, Posed, pose
+from ..cubins import OPTIONS, CubinOptions
 from ..given import given, refuse_unread
 from ..groups import argument, flag, spread, word
 from ..kernels import TARGET, Function, PartialOptions
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from ...simulator.prediction.kernels import KernelsPrediction
     from ...simulator.prediction.prediction import Prediction
 
-TARGET_OPTIONS = {"--device", "--set", "--l2", "--time-limit", "--partial", "--sass", "--json"}
+TARGET_OPTIONS = {"--device", "--set", "--l2", "--time-limit", "--partial", "--sass", "--json"} | OPTIONS
 """Options that are read with FILE.py:FUNCTION."""
 
 
-class ExplainOptions(PartialOptions, LimitOptions, ScheduleOptions):
+class ExplainOptions(PartialOptions, LimitOptions, ScheduleOptions, CubinOptions):
     """What `explain` alone takes."""
 
     target: str | None = argument(*TARGET, default=None)
@@ -63,11 +64,14 @@ def explain(
     typed = given(context)
     prediction: Prediction | KernelsPrediction
     launches: Sequence[Launch | None]
-    if asked.target is not None:
-        refuse_unread(typed, sorted(set(typed) - TARGET_OPTIONS), f"with {asked.target}")
+    kernels = asked.target is not None or bool(OPTIONS & set(typed))
+    if kernels:
+        launch = asked.launch(asked.target)
+        target = asked.target or str(asked.cubin)
+        refuse_unread(typed, sorted(set(typed) - TARGET_OPTIONS), f"with {target}")
         name, device = machine.build()
         l2 = machine.l2 or "pipeline"
-        function = Function(asked.target, name, device, machine.set_, asked, l2=l2, command="explain")
+        function = Function(target, name, device, machine.set_, asked, l2=l2, command="explain", launch=launch)
         outcome = function.simulated()
         prediction, launches = outcome.prediction, outcome.launches
         complete = asked.partial or outcome.prediction.complete
@@ -88,7 +92,7 @@ def explain(
         lambda: explain_text(explanation, device, asked.sass, text_width(), text_color()),
         lambda: explanation.to_dict(asked.sass),
     )
-    if asked.target is not None and not (explanation.longest and complete):
+    if kernels and not (explanation.longest and complete):
         raise typer.Exit(1)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ..cubins import CubinOptions
 from ..given import made
 from ..groups import Group, argument, flag, option, spread
 from ..kernels import REPREDICT, SWEEP, TARGET, Function, PartialOptions, TimingOptions, swept
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 class FunctionOptions(Group):
     """A function, and values to try beside its own."""
 
-    target: str = argument(*TARGET)
+    target: str | None = argument(*TARGET, default=None)
     sweep: list[str] | None = option(None, *SWEEP)
 
 
-class PredictOptions(TimingOptions, DevicesOptions, PartialOptions, LimitOptions, FunctionOptions):
+class PredictOptions(TimingOptions, DevicesOptions, PartialOptions, LimitOptions, CubinOptions, FunctionOptions):
     """What `predict` takes."""
 
     save: Path | None = option(None, "Keep the answer, for a later --baseline and for `tilesight diff`.", "FILE.json")
@@ -78,10 +79,11 @@ def predict(context: typer.Context, *, asked: PredictOptions) -> None:
     from ...simulator.display.files import written_by
     from ...simulator.report.kernels.text import compared_text, kernels_json, kernels_rows
 
-    devices, space = asked.build(), swept(asked.sweep)
+    devices, space, launch = asked.build(), swept(asked.sweep), asked.launch(asked.target)
+    target = asked.target or f"{asked.cubin}:{asked.kernel}".rstrip(":")
 
     def answered(name: str, device: "Device") -> Answered:
-        function = Function(asked.target, name, device, asked.set_, asked, asked.l2, space)
+        function = Function(target, name, device, asked.set_, asked, asked.l2, space, launch=launch)
         outcome = _predicted(function, asked)
         notes = (*asked.notes(name, device), *outcome.prediction.notes)
         outcome = replace(outcome, prediction=replace(outcome.prediction, notes=notes).measured_as(asked.as_))
@@ -107,7 +109,7 @@ def predict(context: typer.Context, *, asked: PredictOptions) -> None:
 
     files = {
         "save": lambda: reached[0].saved,
-        "html": lambda: written_by("kernels.html", "kernels_html")(predictions, asked.target, made(context)),
+        "html": lambda: written_by("kernels.html", "kernels_html")(predictions, target, made(context)),
         "csv": lambda: kernels_rows(predictions),
         "trace": (lambda: trace_bytes(path, timeline)) if path and timeline else None,
     }

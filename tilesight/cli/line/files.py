@@ -49,7 +49,7 @@ READS: Mapping[str, Files] = MappingProxyType(
     | dict.fromkeys(("--device", "name"), _listed)
     | dict.fromkeys(("--mask", "--problem"), _of_key)
     | dict.fromkeys(("--base", "--model", "--read", "--baseline", "--shapes", "--space", "--rerank"), _itself)
-    | dict.fromkeys(("--table",), _itself)
+    | dict.fromkeys(("--table", "--cubin"), _itself)
     | dict.fromkeys(("--lengths", "--page-order", "--old-python", "--new-python"), _itself)
 )
 """Options and arguments -> the files that their text may name."""

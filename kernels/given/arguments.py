@@ -1,0 +1,268 @@
+"""Arguments of a kernel as people write them: tensors, numbers, bytes, TMA descriptors.
+
+| text | what |
+|---|---|
+| `tensor:fp16[64,4096,128]` | a pointer to memory of that size; its data are not known |
+| `tensor:int32[4096]=0`, `tensor:int32[4096]@rows.npy` | the same, of one value, or with data that decide addresses |
+| `int32:4096`, `fp32:0.5`, `4096`, `0.5` | a number; one without a type has the size of the parameter |
+| `bytes:00ff...` | a struct by value, in hexadecimal digits |
+| `tma:q,box=64x64,swizzle=128` | a 128-byte descriptor of the tensor `q`; `shape=`: as whose shape it is described |
+"""
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from ...simulator.arguments import shown
+from ...simulator.emulator.storage import STORAGE_SHIFT
+from ...simulator.limits import TMA_BLOCK, TMA_STRIDE_BYTES
+from ...simulator.refusal import UserError
+
+ELEMENTS = {
+    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
+    "fp8": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8,
+}  # fmt: skip
+"""Type -> size of an element [B]."""
+CODES = {
+    "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
+    "uint64": "Q", "fp16": "e", "fp32": "f", "fp64": "d",
+}  # fmt: skip
+"""Type -> what `struct` calls it."""
+OTHER_NAMES = {
+    "float": "fp32", "double": "fp64", "half": "fp16", "float16": "fp16", "bfloat16": "bf16", "float32": "fp32",
+    "float64": "fp64", "i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32",
+    "i64": "int64", "u64": "uint64",
+}  # fmt: skip
+TENSOR = re.compile(r"(\w+)\[([\d, ]*)\](?:=([^@]+)|@(.+))?")
+TMA = re.compile(r"(\w+(?:\[[\d, ]*\])?)((?:,\s*\w+=\w+)*)")
+EXTENTS = re.compile(r"\d+(x\d+)*")
+SWIZZLES = {"none": 0, "32": 32, "64": 64, "128": 128}
+"""Of a descriptor -> how wide the rows of a box may be [B]; 0: as wide as they like."""
+MOST_AXES = 5
+DESCRIPTOR_BYTES = 128
+EXAMPLES = "tensor:fp16[64,4096], int32:4096, fp32:0.5, bytes:00ff or tma:NAME,box=64x64"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """Memory that a kernel is given. Args: dtype, shape: of it; fill: bytes that repeat in it; values: its bytes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    fill: bytes = b""
+    values: bytes | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """All of it [B]."""
+        return prod(self.shape) * ELEMENTS[self.dtype]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A number by value. Args: kind: its type, as Triton writes it; value: it; raw: the same in memory."""
+
+    kind: str
+    value: int | float
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Descriptor:
+    """A tensor as TMA is told of it, the outermost axis first.
+
+    Args:
+        tensor: its name; shape, box: [elements]; swizzle: one of `SWIZZLES`; no address in global memory depends on it.
+    """
+
+    tensor: str
+    shape: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: str = "none"
+
+
+Argument = Tensor | Number | Descriptor
+
+
+def argument_of(
+    name: str, value: object, size_bytes: int, tensors: Mapping[str, Tensor], folder: Path
+) -> tuple[Argument, Tensor | None]:
+    """An argument, and the tensor that it names first, if any.
+
+    Args:
+        name, value: as given; size_bytes: of the parameter; tensors: named so far; folder: of files with data.
+
+    Raises:
+        UserError: it is none, or does not fit the parameter; one line.
+    """
+    text = value.strip() if isinstance(value, str) else ""
+    kind, colon, rest = text.partition(":")
+    made: Argument
+    new: Tensor | None = None
+    if kind == "tensor" and colon:
+        made = new = _tensor(name, text, rest, folder)
+        _fits(name, text, size_bytes, 8)
+    elif kind == "tma" and colon:
+        _fits(name, text, size_bytes, DESCRIPTOR_BYTES)
+        made, new = _descriptor(name, text, rest, tensors, folder)
+    elif kind == "bytes" and colon:
+        made = _bytes(name, text, rest)
+        _fits(name, text, size_bytes, len(made.raw))
+    else:
+        made = _number(name, value, kind if colon else "", rest if colon else value, size_bytes)
+        _fits(name, str(value), size_bytes, len(made.raw))
+    return made, new
+
+
+def _fits(name: str, text: str, parameter_bytes: int, size_bytes: int) -> None:
+    if parameter_bytes != size_bytes:
+        raise UserError(f"argument {name} = {shown(text)}: has {size_bytes} bytes, the parameter {parameter_bytes}")
+
+
+def _tensor(name: str, text: str, rest: str, folder: Path) -> Tensor:
+    match = TENSOR.fullmatch(rest)
+    dtype = OTHER_NAMES.get(match[1], match[1]) if match else ""
+    if not match or dtype not in ELEMENTS:
+        raise UserError(
+            f"argument {name} = {shown(text)}: must be such as tensor:fp16[64,4096]; types are {', '.join(ELEMENTS)}"
+        )
+    shape = tuple(int(size) for size in match[2].split(",") if size.strip())
+    tensor = Tensor(dtype=dtype, shape=shape)
+    if not shape or not 0 < tensor.size_bytes < 1 << STORAGE_SHIFT:
+        raise UserError(f"argument {name} = {shown(text)}: must have axes of 1 or more, and less than 1 TiB")
+    if match[3]:
+        number = _number(name, text, dtype, match[3], ELEMENTS[dtype])
+        return Tensor(dtype=dtype, shape=shape, fill=number.raw)
+    if match[4]:
+        return Tensor(dtype=dtype, shape=shape, values=_data(name, text, folder / match[4], tensor))
+    return tensor
+
+
+def _data(name: str, text: str, path: Path, tensor: Tensor) -> bytes:
+    """The data of a file of numpy's."""
+    import numpy as np
+
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(f"argument {name} = {shown(text)}: cannot be read ({' '.join(str(error).split())})") from None
+    if not isinstance(array, np.ndarray) or array.nbytes != tensor.size_bytes:
+        raise UserError(
+            f"argument {name} = {shown(text)}: the file has {getattr(array, 'nbytes', 0):,} bytes, the tensor"
+            f" {tensor.size_bytes:,}"
+        )
+    return bytes(np.ascontiguousarray(array).tobytes())
+
+
+def _bytes(name: str, text: str, rest: str) -> Number:
+    try:
+        raw = bytes.fromhex(rest)
+    except ValueError:
+        raise UserError(f"argument {name} = {shown(text)}: must be pairs of hexadecimal digits") from None
+    return Number(kind="bytes", value=int.from_bytes(raw, "little"), raw=raw)
+
+
+def _number(name: str, value: object, kind: str, written: object, size_bytes: int) -> Number:
+    """A number. Args: kind: its type as written, or empty; written: the number alone; size_bytes: of its place."""
+    dtype = OTHER_NAMES.get(kind, kind)
+    try:
+        if isinstance(written, bool):
+            number: int | float = int(written)
+        else:
+            number = written if isinstance(written, int | float) else _parsed(str(written))
+    except ValueError:
+        raise UserError(f"argument {name} = {shown(value)}: must be such as {EXAMPLES}") from None
+    if not dtype:
+        dtype = _usual(number, size_bytes)
+    if dtype not in CODES and dtype != "bf16":
+        raise UserError(f"argument {name} = {shown(value)}: must be such as {EXAMPLES}")
+    if not dtype.startswith(("fp", "bf")) and not float(number).is_integer():
+        raise UserError(f"argument {name} = {shown(value)}: must be a whole number")
+    try:
+        raw = _raw(dtype, number)
+    except (struct.error, OverflowError):
+        raise UserError(f"argument {name} = {shown(value)}: is beyond the values of {dtype}") from None
+    if dtype in ("fp32", "fp64"):
+        return Number(kind=dtype, value=number, raw=raw)
+    return Number(kind=f"uint{8 * len(raw)}", value=int.from_bytes(raw, "little"), raw=raw)
+
+
+def _parsed(text: str) -> int | float:
+    try:
+        return int(text, 0)
+    except ValueError:
+        return float(text)
+
+
+def _usual(number: float, size_bytes: int) -> str:
+    """Type of a number that says none, by the size of the parameter; empty where there is no such type."""
+    kinds = {4: "fp32", 8: "fp64"} if isinstance(number, float) else {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
+    kind = kinds.get(size_bytes, "")
+    return f"u{kind}" if kind.startswith("int") and number >= 1 << 8 * size_bytes - 1 else kind
+
+
+def _raw(dtype: str, number: float) -> bytes:
+    """A number as it lies in memory. Raises: struct.error, OverflowError: it is too large for its type."""
+    if dtype == "bf16":  # the upper half of an fp32
+        return struct.pack("<f", number)[2:]
+    return struct.pack(f"<{CODES[dtype]}", number if dtype.startswith("fp") else int(number))
+
+
+def _descriptor(
+    name: str, text: str, rest: str, tensors: Mapping[str, Tensor], folder: Path
+) -> tuple[Descriptor, Tensor | None]:
+    match = TMA.fullmatch(rest)
+    if match is None:
+        raise UserError(f"argument {name} = {shown(text)}: must be such as tma:NAME,box=64x64,swizzle=128")
+    first, settings = match[1], match[2].split(",")[1:]
+    said = dict(setting.strip().partition("=")[::2] for setting in settings)
+    if bad := [key for key in said if key not in ("box", "shape", "swizzle")]:
+        raise UserError(f"argument {name} = {shown(text)}: {shown(bad[0])}: must be one of box, shape, swizzle")
+    new = _tensor(name, text, first, folder) if "[" in first else None
+    tensor = new or tensors.get(first)
+    if tensor is None:
+        known = f"one of {', '.join(tensors)}" if tensors else "an argument tensor:..."
+        raise UserError(
+            f"argument {name} = {shown(text)}: {shown(first)}: must be {known}, or a type such as fp16[64,128]"
+        )
+    if not EXTENTS.fullmatch(said.get("box", "")) or not EXTENTS.fullmatch(said.get("shape", "1")):
+        raise UserError(f"argument {name} = {shown(text)}: must have a box such as box=64x64, outermost axis first")
+    box = tuple(int(size) for size in said["box"].split("x"))
+    shape = _folded(tensor.shape, len(box))
+    if "shape" in said:
+        shape = tuple(int(size) for size in said["shape"].split("x"))
+    swizzle = said.get("swizzle", "none")
+    reason = _why_no_descriptor(tensor, shape, box, swizzle)
+    if reason:
+        raise UserError(f"argument {name} = {shown(text)}: {reason}")
+    return Descriptor(tensor=name if new else first, shape=shape, box=box, swizzle=swizzle), new
+
+
+def _folded(shape: Sequence[int], axes: int) -> tuple[int, ...]:
+    """A shape of fewer axes, the outer ones as one; of more axes with ones before it."""
+    if axes > len(shape):
+        return (*(1,) * (axes - len(shape)), *shape)
+    cut = len(shape) - axes + 1
+    return (prod(shape[:cut]), *shape[cut:])
+
+
+def _why_no_descriptor(tensor: Tensor, shape: Sequence[int], box: Sequence[int], swizzle: str) -> str:
+    """Why the driver makes no such descriptor; empty: it does. Source: CUDA driver API, cuTensorMapEncodeTiled."""
+    element_bytes = ELEMENTS[tensor.dtype]
+    row_bytes, inner_bytes = shape[-1] * element_bytes, box[-1] * element_bytes
+    if len(shape) != len(box) or len(box) > MOST_AXES:
+        return f"shape has {len(shape)} axes and box {len(box)}: must be as many, at most {MOST_AXES}"
+    if not 0 < prod(shape) <= prod(tensor.shape):
+        return f"shape has {prod(shape):,} elements, the tensor {prod(tensor.shape):,}"
+    if any(not 1 <= size <= TMA_BLOCK for size in box):
+        return f"box has {'x'.join(map(str, box))} elements: must be 1 to {TMA_BLOCK} along each axis"
+    if swizzle not in SWIZZLES:
+        return f"swizzle = {shown(swizzle)}: must be one of {', '.join(SWIZZLES)}"
+    if SWIZZLES[swizzle] and inner_bytes > SWIZZLES[swizzle]:
+        return f"rows of the box have {inner_bytes} bytes: at most {swizzle} with swizzle={swizzle}"
+    if inner_bytes % TMA_STRIDE_BYTES or (len(shape) > 1 and row_bytes % TMA_STRIDE_BYTES):
+        return f"rows have {row_bytes} bytes, of the box {inner_bytes}: must be multiples of {TMA_STRIDE_BYTES}"
+    return ""

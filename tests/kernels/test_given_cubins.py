@@ -1,0 +1,124 @@
+"""Kernels of CUDA C++ from their cubins: bytes as counted by hand, times that no device beats, and every command."""
+
+from pathlib import Path
+
+import pytest
+from tilesight.kernels.launch.availability import missing_package
+
+if missing_package():
+    pytest.skip(str(missing_package()), allow_module_level=True)
+
+import numpy as np
+from support.given_cubins import cubin, launch, source
+from tilesight.simulator.prediction.kernel_row import KernelRow
+
+import tilesight
+from tilesight import Launch
+from tilesight.cli.main import main as run
+
+N, SIDE, HBM_BYTES_PER_S = 1 << 20, 1024, 4.8e12
+SQUARE, ROW = f"tensor:fp32[{SIDE},{SIDE}]", f"tensor:fp32[{N}]"
+SHAPE = "bytes:" + (1024).to_bytes(8, "little").hex() * 2 + "0000003f00000000"
+HALVES, MAP = f"tensor:fp16[{N}]", f"tma:fp16[{SIDE},{SIDE}],box=64x64"
+TILES, BLOCK = (SIDE // 32, SIDE // 32), (32, 8)
+IN_OUT = {"x": SQUARE, "y": SQUARE, "n": SIDE}
+CASES: dict[str, tuple[Launch, float]] = {
+    "add": (launch("add", N // 256 + 1, 256, x=ROW, y=ROW, z=ROW, n=N), 12 * N),
+    "transpose": (launch("transpose", TILES, BLOCK, **IN_OUT), 8 * SIDE**2),
+    "transpose_padded": (launch("transpose_padded", TILES, BLOCK, **IN_OUT), 8 * SIDE**2),
+    "transpose_naive": (launch("transpose_naive", TILES, BLOCK, **IN_OUT), 8 * SIDE**2),
+    # each of (SIDE / 16)^2 CTAs loads a row and a column of tiles
+    "gemm": (
+        launch("gemm", (32, 32), (16, 16), a=SQUARE, b=SQUARE, c=SQUARE, m=512, n=512, k=512),
+        4 * (2 * 512**2 * 512 / 16 + 512**2),
+    ),
+    "reduce": (launch("reduce", 256, 256, x=ROW, sums="tensor:fp32[256]", n=N), 4 * (N + 256)),
+    "softmax": (launch("softmax", SIDE, 256, smem=4 * SIDE, x=SQUARE, y=SQUARE, columns=SIDE), 8 * SIDE**2),
+    "pipeline": (launch("pipeline", 128, 256, x=ROW, y=ROW, tiles=8), 8 * N),
+    "scale": (launch("scale", N // 256, 256, x=ROW, y=ROW, shape=SHAPE), 8 * N),
+    "divide": (launch("divide", N // 256, 256, x=f"tensor:int32[{N}]", y=f"tensor:int32[{N}]", n=N, d=64), 8 * N),
+    "call": (launch("call", N // 256, 256, x=f"tensor:fp64[{N}]", y=f"tensor:fp64[{N}]", n=N), 16 * N),
+    "stack": (launch("stack", 64, 256, x="tensor:fp32[64,16384]", y=ROW, n=16384, step=3), 4 * 65 * 16384),
+    "named": (launch("named", 128, 256, x=ROW, y=ROW, n=64), 8 * N),
+    "mma": (
+        launch("mma", (16, 16), 128, file="mma", a=HALVES, b=HALVES, c=SQUARE, n=SIDE, k=SIDE),
+        2 * 2 * N * 16 + 4 * N,
+    ),
+    "copy": (
+        launch("copy", 16, 128, file="tma", x=MAP, y=HALVES, columns=SIDE, tiles=16),
+        4 * N,
+    ),
+}
+
+
+@pytest.fixture(scope="module", name="rows")
+def _rows() -> dict[str, KernelRow]:
+    return {name: tilesight.predict([case], l2="cold").rows[0] for name, (case, _) in CASES.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bytes_are_those_counted_by_hand(name: str, rows: dict[str, KernelRow]) -> None:
+    """Code of another compiler, and instructions that Triton never makes, would be followed astray."""
+    row, asked = rows[name], CASES[name][1]
+    assert row.refused is None and row.known_accesses == row.accesses > 0
+    assert row.requested_bytes == pytest.approx(asked, rel=1e-3)
+    assert row.prediction is not None and row.prediction.cost == "compiled"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_time_is_below_what_memory_takes(name: str, rows: dict[str, KernelRow]) -> None:
+    """A kernel cannot take less time than HBM takes for what it must read and write."""
+    assert rows[name].roofline_multiple >= 1.0
+    assert rows[name].traffic.time_s > rows[name].traffic.hbm_bytes / HBM_BYTES_PER_S
+
+
+def test_layouts_of_a_transpose_cost_what_they_do(rows: dict[str, KernelRow]) -> None:
+    """Columns of a tile of 32 x 32 lie in one bank of shared memory, in 32 where a column is added."""
+    padded, plain, naive = (rows[name].traffic for name in ("transpose_padded", "transpose", "transpose_naive"))
+    # 32 stores and 32 x 32 turns of loads, against 32 and 32
+    assert plain.cycles > 1.5 * padded.cycles
+    # each lane stores to a line of its own: 8 words of it by the same warp's CTA
+    assert naive.l2_write_bytes >= padded.l2_write_bytes and naive.time_s > 2 * padded.time_s
+
+
+def test_what_is_not_known_is_refused_by_line(tmp_path: Path) -> None:
+    """A gather is as fast as its indices say; they can be given."""
+    rows = {"x": ROW, "y": ROW, "n": 4096}
+    (row,) = tilesight.predict([launch("gather", 16, 256, x=ROW, y=ROW, at="tensor:int32[4096]", n=4096)]).rows
+    line = source("basic").splitlines().index("  if (i < n) y[i] = x[at[i]];") + 1
+    assert row.refused == (
+        f"kernel gather: line {line}: its address depends on tensor at, whose values are not known: give them: "
+        "at=tensor:int32[4096]@FILE.npy"
+    )
+    path = tmp_path / "at.npy"
+    np.save(path, np.arange(4096, dtype=np.int32)[::-1])
+    given = launch("gather", 16, 256, x=rows["x"], y=rows["y"], at=f"tensor:int32[4096]@{path}", n=4096)
+    (row,) = tilesight.predict([given]).rows
+    assert row.prediction is not None and row.requested_bytes == 12 * 4096
+
+
+def test_commands_take_launches_in_plain_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One path for all of them: the table, the page, source lines, and what a change does."""
+    (tmp_path / "basic.cubin").write_bytes(cubin("basic"))
+    (tmp_path / "basic.cu").write_text(source("basic"))
+    for name in ("transpose", "transpose_padded"):
+        (tmp_path / f"{name}.toml").write_text(
+            f'[[launch]]\ncubin = "basic.cubin"\nkernel = "{name}"\ngrid = [32, 32]\nblock = [32, 8]\n'
+            f'args = {{ x = "{SQUARE}", y = "{SQUARE}", n = {SIDE} }}\n'
+        )
+    old, new = (str(tmp_path / f"{name}.toml") for name in ("transpose", "transpose_padded"))
+    page, saved = tmp_path / "page.html", tmp_path / "old.json"
+    assert run(["predict", old, "--html", str(page)]) == 0
+    assert run(["predict", old, "--save", str(saved)]) == 0
+    assert "smem" in capsys.readouterr().out and "transpose" in page.read_text()
+    args = [word for name in ("x", "y") for word in ("--arg", f"{name}={SQUARE}")]
+    file = str(tmp_path / "basic.cubin")
+    options = ["--cubin", file, "--kernel", "transpose", "--grid", "32x32", "--block", "32x8", *args, "--arg", "n=1024"]
+    assert run(["explain", *options]) == 0
+    assert "basic.cu" in capsys.readouterr().out
+    assert run(["predict", *options, "--device", "a100"]) == 2
+    assert "is compiled for sm_90a, the device executes sm_80" in capsys.readouterr().err
+    assert run(["diff", old, new]) == 0
+    assert "faster" in capsys.readouterr().out
+    assert run(["diff", str(saved), old]) == 0
+    assert "same code" in capsys.readouterr().out
