@@ -13,9 +13,9 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 WRITTEN = re.compile(r"^Write `(\S+)`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^## +(.+)$", re.MULTILINE)
 OURS, EXPLORE = "tilesight", "make explore"
-YOUR_KERNEL, PYTORCH = "docs/your-kernel.md", "docs/pytorch.md"
+YOUR_KERNEL, PYTORCH, SEVERAL = "docs/your-kernel.md", "docs/pytorch.md", "docs/several-gpus.md"
 CHOOSE, DIFF = "docs/choose.md", "docs/diff.md"
-COMPILED = (YOUR_KERNEL, PYTORCH, CHOOSE, DIFF)
+COMPILED = (YOUR_KERNEL, PYTORCH, SEVERAL, CHOOSE, DIFF)
 """Pages whose commands need torch and triton; `tests/kernels` runs them."""
 WIDTH = re.compile(r"COLUMNS=(\d+) ")
 LEFT_OUT = "..."
