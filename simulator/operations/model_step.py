@@ -5,7 +5,7 @@ each followed by an all-reduce; the vocabulary by rows, its logits gathered. Exp
 have sequences of their own, tokens go to their experts and back by an all-to-all each, else an all-reduce adds up.
 Norms come with the addition before them, gates with their product, rotations with the store to the cache, as servers
 fuse them. Kernels follow each other in CUDA graphs; nothing is computed beside a collective. `pp` stages of as many
-layers each work on sequences of their own at a time, and send what they make to the next one, the last one its tokens.
+layers each work on sequences of their own at a time, and send what they make to the next one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -78,15 +78,13 @@ class Split:
     @property
     def text(self) -> str:
         """E.g. `2 x tp 4`, `tp 2, ep 8`."""
-        shared = (
-            f"tp {self.tp}" + (f", ep {self.ep}" if self.ep > 1 else "") + (f", pp {self.pp}" if self.pp > 1 else "")
-        )
-        return f"{self.replicas} x {shared}" if self.replicas > 1 else shared
+        more = "".join(f", {name} {gpus}" for name, gpus in (("ep", self.ep), ("pp", self.pp)) if gpus > 1)
+        return (f"{self.replicas} x " if self.replicas > 1 else "") + f"tp {self.tp}{more}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelStep:
-    """What a step takes on each GPU.
+    """What a step takes, from the first stage to the last.
 
     Args:
         split; tokens: of all GPUs.
