@@ -34,7 +34,7 @@ class Serving:
     """What a model is asked for, and how it is shared.
 
     Args:
-        model; tp: GPUs that share its heads; ep: that share its experts, 1: as `tp` shares them.
+        model; tp: GPUs that share its heads; ep: that share its experts, 1: as `tp` shares them; pp: stages of layers.
         batch: sequences that are decoded together; seqlen: tokens of each.
         kv_dtype: element type of the KV cache, where it is not the model's: as of `AttentionProblem`.
         padded: whether prefill pads values that are narrower than keys to their width.
@@ -51,6 +51,7 @@ class Serving:
     kv_dtype: str = ""
     padded: bool = True
     ep: int = 1
+    pp: int = 1
     gpus: int = 0
 
     def __post_init__(self) -> None:
@@ -66,7 +67,7 @@ class Serving:
     @property
     def split(self) -> Split:
         """How the GPUs share it."""
-        return Split(tp=self.tp, ep=self.ep)
+        return Split(tp=self.tp, ep=self.ep, pp=self.pp)
 
     @property
     def each_batch(self) -> int:
@@ -77,12 +78,12 @@ class Serving:
     def shard_weight_bytes(self) -> int:
         """Weights on each GPU, as if all were shared evenly; 0 where they are not known [B]."""
         experts = self.model.expert_bytes if self.ep > 1 else 0
-        return ceil((self.model.weight_bytes - experts) / self.tp) + ceil(experts / self.ep)
+        return ceil((self.model.weight_bytes - experts) / (self.tp * self.pp)) + ceil(experts / (self.ep * self.pp))
 
     @property
     def kv_bytes(self) -> int:
-        """KV cache of a sequence on each GPU, all layers [B]."""
-        return sum(self.model.count(kind) * self.kv_bytes_of(kind) for kind in self.model.kinds)
+        """KV cache of a sequence on each GPU, all of its layers [B]."""
+        return ceil(sum(self.model.count(kind) * self.kv_bytes_of(kind) for kind in self.model.kinds) / self.pp)
 
     def kv_bytes_of(self, layers: Layers) -> int:
         """The same of one layer of a kind [B]."""
@@ -113,7 +114,7 @@ class Serving:
 
     def shared(self, device: Device, split: Split) -> SplitAnswer:
         """The whole model on a device, shared in a way. Raises: ValueError: it cannot be."""
-        share = replace(self, tp=split.tp, ep=split.ep, gpus=0)
+        share = replace(self, tp=split.tp, ep=split.ep, pp=split.pp, gpus=0)
         fit = share.sequences_that_fit(device)
         prefill = prefill_step(self.model, device, split, self.seqlen)
         decode = decode_step(self.model, device, split, self.batch, self.seqlen, self.kv_dtype)
@@ -128,7 +129,7 @@ class Serving:
     def decode_problem(self, layers: Layers) -> AttentionProblem:
         """One layer, a query of each sequence over the keys that its cache keeps, all of which it sees; on one GPU."""
         keys = min(self.seqlen, self.model.window_of(layers) or self.seqlen)
-        shape: dict[str, Any] = {"batch": self.each_batch, "seqlen_q": 1, "seqlen_k": keys}
+        shape: dict[str, Any] = {"batch": ceil(self.batch / self.split.under_way), "seqlen_q": 1, "seqlen_k": keys}
         problem = self.model.problem(**shape, tp=self.tp, layers=layers, kind=self.model.decoded)
         cache = {"window": 0, "kv_dtype": self.kv_dtype} if self.model.decoded is AttentionProblem else {}
         return problem.but(causal=False, **cache)
@@ -313,7 +314,7 @@ def serve(
     kinds = []
     for layers in asked.model.kinds:
         prefill = explore(asked.prefill_problem(layers))
-        decode_bytes = asked.each_batch * asked.kv_bytes_of(layers)
+        decode_bytes = ceil(asked.batch / asked.split.under_way) * asked.kv_bytes_of(layers)
         kinds.append(
             LayersAnswer(
                 layers=layers,

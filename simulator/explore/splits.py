@@ -41,6 +41,7 @@ class SplitAnswer:
             "gpus": split.gpus,
             "tp": split.tp,
             "ep": split.ep,
+            "pp": split.pp,
             "replicas": split.replicas,
             "sequences_at_most": self.sequences,
             "prefill": self.prefill.to_dict(),

@@ -4,7 +4,8 @@ Shared as vLLM and Megatron-LM do: products into heads and hidden layers of MLPs
 each followed by an all-reduce; the vocabulary by rows, its logits gathered. Experts lie whole on `ep` GPUs; where these
 have sequences of their own, tokens go to their experts and back by an all-to-all each, else an all-reduce adds up.
 Norms come with the addition before them, gates with their product, rotations with the store to the cache, as servers
-fuse them. Kernels follow each other in CUDA graphs; nothing is computed beside a collective.
+fuse them. Kernels follow each other in CUDA graphs; nothing is computed beside a collective. `pp` stages of as many
+layers each work on sequences of their own at a time, and send what they make to the next one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ class Split:
 
     Args:
         tp: GPUs that share heads, MLPs and vocabulary; ep: GPUs that share the experts; 1: as `tp` shares them.
-        replicas: copies of all that, each with sequences of its own.
+        pp: stages that share the layers, each of as many GPUs; replicas: copies of all that, with their own sequences.
 
     Raises:
         ValueError: more GPUs than a host has, or `ep` is no multiple of `tp`; the text names it.
@@ -43,10 +44,11 @@ class Split:
 
     tp: int = 1
     ep: int = 1
+    pp: int = 1
     replicas: int = 1
 
     def __post_init__(self) -> None:
-        for name, gpus in (("tp", self.tp), ("ep", self.ep), ("gpus", self.gpus)):
+        for name, gpus in (("tp", self.tp), ("ep", self.ep), ("pp", self.pp), ("gpus", self.gpus)):
             whole(name, gpus, 0)
             if gpus > HOST_GPUS:
                 raise ValueError(f"{name} = {gpus}: must be at most {HOST_GPUS}, the GPUs of one host")
@@ -55,29 +57,34 @@ class Split:
 
     @property
     def shared(self) -> int:
-        """GPUs that one copy of the experts lies on."""
+        """GPUs of a stage."""
         return max(self.tp, self.ep)
 
     @property
     def gpus(self) -> int:
         """All of them."""
-        return self.shared * self.replicas
+        return self.shared * self.pp * self.replicas
 
     @property
     def groups(self) -> int:
-        """How many groups of GPUs have sequences of their own."""
-        return self.gpus // self.tp
+        """How many groups of GPUs keep sequences of their own."""
+        return self.gpus // (self.tp * self.pp)
+
+    @property
+    def under_way(self) -> int:
+        """How many parts of all sequences are computed at a time."""
+        return self.groups * self.pp
 
     @property
     def text(self) -> str:
         """E.g. `2 x tp 4`, `tp 2, ep 8`."""
-        shared = f"tp {self.tp}" + (f", ep {self.ep}" if self.ep > 1 else "")
-        return f"{self.replicas} x {shared}" if self.replicas > 1 else shared
+        more = "".join(f", {name} {gpus}" for name, gpus in (("ep", self.ep), ("pp", self.pp)) if gpus > 1)
+        return (f"{self.replicas} x " if self.replicas > 1 else "") + f"tp {self.tp}{more}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelStep:
-    """What a step takes on each GPU.
+    """What a step takes, from the first stage to the last.
 
     Args:
         split; tokens: of all GPUs.
@@ -120,19 +127,22 @@ def why_not_whole(model: Model, split: Split) -> str:
         raise ValueError(f"ep = {split.ep}: there are no experts in {model.name} to share, or not known; leave it out")
     if split.ep > 1 and model.experts % split.ep:
         raise ValueError(f"ep = {split.ep}: must divide the {model.experts} experts of {model.name}")
+    layers = model.global_layers + model.local_layers
+    if layers % split.pp:
+        raise ValueError(f"pp = {split.pp}: must divide the {layers} layers of {model.name}")
     if split.ep == 1 and model.inner % split.tp:
         raise ValueError(f"tp = {split.tp}: must divide the hidden width {model.inner} of MLPs of {model.name}")
     return model.not_whole
 
 
 def prefill_step(model: Model, device: Device, split: Split, seqlen: int) -> ModelStep:
-    """A sequence's tokens at once, in each group of GPUs; the last one's logits. Raises: as `why_not_whole`."""
-    return _Step(model, device, split, sequences=1, queries=seqlen, keys=seqlen).timed(split.groups * seqlen)
+    """A sequence's tokens at once, in each stage of each group; the last one's logits. Raises: as `why_not_whole`."""
+    return _Step(model, device, split, sequences=1, queries=seqlen, keys=seqlen).timed(split.under_way * seqlen)
 
 
 def decode_step(model: Model, device: Device, split: Split, batch: int, seqlen: int, kv_dtype: str = "") -> ModelStep:
-    """A token for each of `batch` sequences of `seqlen` tokens, as even a share of them as can be in each group."""
-    sequences = ceil(batch / split.groups)
+    """A token for each of `batch` sequences of `seqlen` tokens, as even a share of them as can be in each stage."""
+    sequences = ceil(batch / split.under_way)
     return _Step(model, device, split, sequences=sequences, queries=1, keys=seqlen, kv_dtype=kv_dtype).timed(batch)
 
 
@@ -251,6 +261,8 @@ class _Step:
         if tp > 1:
             yield "communication", self.collective("_allgather_base_", logits, tp, every)
         yield "vocabulary", self.fused("argmax", (every,), ())
+        for _ in range(self.split.pp - 1):
+            yield "communication", self.priced("c10d::send", (x,), (), **{RANKS: 2})
 
     def reduced(self, operand: Operand, gpus: int) -> Launched:
         """Added up over GPUs, where there are several."""

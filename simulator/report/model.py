@@ -90,6 +90,7 @@ def serving_dict(answers: Sequence[ServingAnswer]) -> dict[str, object]:
         "model": model.name,
         "tp": asked.tp,
         "ep": asked.ep,
+        "pp": asked.pp,
         "batch": asked.batch,
         "seqlen": asked.seqlen,
         "kv_dtype": asked.kv_dtype or model.dtype,
@@ -113,7 +114,7 @@ def serving_text(answers: Sequence[ServingAnswer], width: int = 120, color: bool
     lines += [f"Note: {note}" for answer in answers for note in (*answer.notes, *answer.missing)]
     lines = list(dict.fromkeys(lines))
     rows = [(answer, kind) for answer in answers for kind in answer.kinds]
-    tokens, sequences = f"{asked.seqlen:,} tokens", plural(asked.each_batch, "sequence")
+    tokens, sequences = f"{asked.seqlen:,} tokens", plural(asked.decode_problem(model.kinds[0]).batch, "sequence")
     text = ["", f"Prefill of one sequence of {tokens}: attention, {_fastest(rows, 'prefill')}{_prefill_title(rows)}"]
     text += [_prefill_table(rows, width, color)]
     text += ["", f"A decode step of {sequences} of {tokens}: attention{_decode_title(answers)}"]

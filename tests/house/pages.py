@@ -13,9 +13,11 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 WRITTEN = re.compile(r"^Write `(\S+)`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^## +(.+)$", re.MULTILINE)
 OURS, EXPLORE = "tilesight", "make explore"
-YOUR_KERNEL, PYTORCH, ANY_CODE = "docs/your-kernel.md", "docs/pytorch.md", "docs/any-code.md"
+YOUR_KERNEL, PYTORCH, SEVERAL, ANY_CODE = (
+    f"docs/{page}.md" for page in ("your-kernel", "pytorch", "several-gpus", "any-code")
+)
 CHOOSE, DIFF = "docs/choose.md", "docs/diff.md"
-COMPILED = (YOUR_KERNEL, PYTORCH, ANY_CODE, CHOOSE, DIFF)
+COMPILED = (YOUR_KERNEL, PYTORCH, SEVERAL, ANY_CODE, CHOOSE, DIFF)
 """Pages whose commands need torch and triton; `tests/kernels` runs them."""
 WIDTH = re.compile(r"COLUMNS=(\d+) ")
 LEFT_OUT = "..."

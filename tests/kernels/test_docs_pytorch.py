@@ -1,4 +1,4 @@
-"""The page about PyTorch tells the truth: what it shows is what its commands and its program print."""
+"""The pages about PyTorch and several GPUs tell the truth: what they show is what commands and programs print."""
 
 import re
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from house.farm import ROOT
-from house.pages import PYTORCH, missing, sections
+from house.pages import PYTORCH, SEVERAL, missing, sections
 from tilesight.kernels.launch.availability import missing_package
 
 from tilesight.cli.main import main
@@ -18,14 +18,14 @@ if missing_package():
 if not (version("triton").startswith("3.6") and version("torch").startswith("2.13")):
     pytest.skip("the page shows what torch 2.13 and Triton 3.6 make", allow_module_level=True)
 
-SECTIONS = sections(ROOT / PYTORCH)
+SECTIONS = [section for page in (PYTORCH, SEVERAL) for section in sections(ROOT / page)]
 PROGRAM = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMANDS = [block for section in SECTIONS for block in section.ours()]
 
 
 @pytest.fixture(autouse=True)
 def readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A folder with the files that the page has written, 120 columns."""
+    """A folder with the files that the pages have written, 120 columns."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("COLUMNS", "120")
@@ -33,7 +33,7 @@ def readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         for file, text in section.files():
             Path(file).write_text(text, "utf-8")
     yield
-    for name in ("model", "faster"):
+    for name in ("model", "faster", "train", "sum"):
         sys.modules.pop(name, None)
 
 

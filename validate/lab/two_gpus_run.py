@@ -6,6 +6,7 @@ NCCL_NVLS_ENABLE=0 python validate/lab/two_gpus_run.py --measure FILE   the same
 
 import argparse
 import json
+import lzma
 import os
 import statistics
 import time
@@ -171,12 +172,32 @@ def work(rank: int, path: str, began: float) -> None:
     dist.destroy_process_group()
 
 
+def rows_of(path: str) -> dict[str, dict[str, Any]]:
+    """Rows with a time of a file of either kind, by their names."""
+    with (lzma.open if path.endswith(".xz") else open)(path, "rt", encoding="utf-8") as text:
+        return {row["name"]: row for row in map(json.loads, text) if "together_us" in row}
+
+
+def compared(predicted_path: str, measured_path: str) -> Iterator[str]:
+    """A line for each name: each time as measured [us], and how far the predicted one is off."""
+    before, after = rows_of(predicted_path), rows_of(measured_path)
+    for name in (name for name in before if name in after):
+        keys = [key for key in ("kernel_us", "collective_us", "together_us") if after[name].get(key)]
+        yield f"{name:36}" + "".join(
+            f"{key[:-3]:>12} {after[name][key]:9.1f} {before[name][key] / after[name][key] - 1.0:+7.1%}" for key in keys
+        )
+
+
 def main() -> None:
-    """Predict or measure."""
+    """Predict, measure or compare."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--predict")
     parser.add_argument("--measure")
+    parser.add_argument("--compare", nargs=2)
     asked = parser.parse_args()
+    if asked.compare:
+        print("\n".join(compared(*asked.compare)))
+        return
     if asked.measure:
         torch.multiprocessing.spawn(work, args=(asked.measure, time.time()), nprocs=2)
         return

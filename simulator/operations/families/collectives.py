@@ -18,7 +18,7 @@ RANKS = "group_size"
 RING_STEPS = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "broadcast": 1}
 """Kinds of collectives over rings, and how often a GPU sends its share to each other one."""
 TRANSFER = "transfer"
-"""From one GPU to another: the kind whose price is a broadcast's to one."""
+"""From one GPU to another: LL as of pairs, or as many bytes as a copy over the links moves."""
 KINDS = {
     **dict.fromkeys(("allreduce", "all_reduce", "all_reduce_coalesced", "allreduce_coalesced"), "all_reduce"),
     **dict.fromkeys(("allgather", "allgather_base", "allgather_into_tensor_coalesced"), "all_gather"),
@@ -86,12 +86,13 @@ def protocols(kind: str, ranks: int, size: float, gpu: KernelCostModel) -> Itera
     def cost(name: str) -> float:
         return gpu.cost(f"collective.{name}")
 
-    if kind == "all_to_all":
-        yield made("LL", cost("pairs_ll_s"), share, cost("pairs_ll_bytes_per_s"))
-        yield made("Simple", cost("pairs_simple_s"), share, cost("pairs_simple_fraction") * link)
+    if kind in ("all_to_all", TRANSFER):
+        name, sent = ("transfer", size) if kind == TRANSFER else ("pairs", share)
+        yield made("LL", cost("pairs_ll_s"), sent, cost("pairs_ll_bytes_per_s"))
+        yield made("Simple", cost(f"{name}_simple_s"), sent, cost(f"{name}_simple_fraction") * link)
         return
     around = RING_STEPS.get(kind, 1)
-    sent, steps = size if kind in ("broadcast", TRANSFER) else around * share, around * (ranks - 1)
+    sent, steps = size if kind == "broadcast" else around * share, around * (ranks - 1)
     for name in ("LL", "LL128"):
         key = name.lower()
         yield made(name, cost(f"{key}_s") + steps * cost(f"{key}_step_s"), sent, cost(f"{key}_bytes_per_s"))

@@ -16,7 +16,7 @@ NO_FILE = {
     *("--set", "--old-set", "--new-set", "--sweep", "--config", "--price", "--declare", "--fail-on", "--only"),
     *("--schedule", "--law", "--layer", "--skew", "--batch-sizes", "--seqlens", "--triton", "--dask", "--ray"),
     *("--screen", "--gpus", "--decode", "--buckets", "--fail-above", "--time-limit", "--timeout", "--triton-configs"),
-    *("--mode", "--tp", "--ep", "--draw", "--dropout", "--softcap", "--window", "--indices", "--kind"),
+    *("--mode", "--tp", "--ep", "--pp", "--draw", "--dropout", "--softcap", "--window", "--indices", "--kind"),
 }
 """Options with a text of their own that names no file."""
 GROUP: Any = typer.main.get_command(app)

@@ -69,6 +69,13 @@ def test_two_h200s_are_met(kind: str, size: int, measured_us: float) -> None:
     assert time_us(kind, 2, size, "h200") == pytest.approx(measured_us, rel=0.25)
 
 
+@pytest.mark.parametrize(("size", "measured_us"), [(MIB, 30.6), (16 * MIB, 71.2), (256 * MIB, 747.1)])
+def test_a_transfer_between_two_h200s_is_met(size: int, measured_us: float) -> None:
+    """By 10 %: the two longer ones are what its line goes through; it is no slower than a broadcast of many bytes."""
+    assert time_us("transfer", 2, size, "h200") == pytest.approx(measured_us, rel=0.1)
+    assert time_us("transfer", 2, 64 * size, "h200") < time_us("broadcast", 2, 64 * size, "h200")
+
+
 @pytest.mark.parametrize("device", WORST)
 @pytest.mark.parametrize(("kind", "sent"), [("all_reduce", 2.0), ("all_gather", 1.0), ("reduce_scatter", 1.0)])
 def test_no_ring_beats_its_links(device: str, kind: str, sent: float) -> None:

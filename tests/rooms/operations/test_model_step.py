@@ -108,6 +108,18 @@ def test_ways_to_share_fill_their_gpus_once() -> None:
     assert copies.tokens_per_s == pytest.approx(4 * alone.tokens_per_s)
 
 
+def test_stages_send_what_they_make_and_hold_their_layers() -> None:
+    """A sequence takes as long as on one GPU and a transfer; two are under way; weights and caches are halved."""
+    alone, staged = (prefill_step(LLAMA, H200, Split(tp=2, pp=pp), 4096) for pp in (1, 2))
+    sent_s = min(protocols("transfer", 2, 4096 * 8192 * 2, KernelCostModel(H200)))[0]
+    assert part(staged, "communication") == pytest.approx(part(alone, "communication") + sent_s)
+    assert staged.tokens == 2 * alone.tokens and part(staged, "MLP") == pytest.approx(part(alone, "MLP"))
+    halves = decode_step(LLAMA, H200, Split(tp=2, pp=2), 32, 4096)
+    assert part(halves, "MLP") == pytest.approx(part(decode_step(LLAMA, H200, Split(tp=2), 16, 4096), "MLP"))
+    whole, half = (Serving(model=LLAMA, tp=2, pp=pp, batch=8, seqlen=4096) for pp in (1, 2))
+    assert half.kv_bytes == whole.kv_bytes // 2 and half.shard_weight_bytes == whole.shard_weight_bytes // 2
+
+
 def test_the_best_way_is_one_that_fits() -> None:
     """Llama 70B with 16 sequences of 8,192 tokens needs two H200s; all eight for the first token, copies for many."""
     asked = Serving(model=LLAMA, batch=16, seqlen=8192)
@@ -127,6 +139,8 @@ def test_the_best_way_is_one_that_fits() -> None:
         ("mixtral-8x7b", {"ep": 3}, "ep = 3: must divide the 8 experts"),
         ("mixtral-8x7b", {"tp": 4, "ep": 2}, "ep = 2: must be a multiple of tp = 4"),
         ("llama-3-8b", {"ep": 2}, "ep = 2: there are no experts"),
+        ("llama-3-70b", {"pp": 3}, "pp = 3: must divide the 80 layers"),
+        ("llama-3-70b", {"tp": 4, "pp": 4}, "gpus = 16: must be at most 8"),
     ],
 )
 def test_what_cannot_be_shared_is_refused(name: str, split: dict[str, int], said: str) -> None:

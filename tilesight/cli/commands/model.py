@@ -19,6 +19,7 @@ class ServingOptions(Group):
     name: str | None = argument("A model: name, or a path that ends in .json.", "[NAME|FILE]", None, models)
     tp: int = option(1, "GPUs of one host that share heads, MLPs and vocabulary.", "N", least=1)
     ep: int = option(1, "GPUs that share the experts.  [default: as --tp shares them]", "N", least=1)
+    pp: int = option(1, "Stages that share the layers, each of as many GPUs.", "N", least=1)
     gpus: int | None = option(None, "Compare ways to share it among up to so many GPUs of one host.", "N", least=1)
     batch: int = option(16, "Sequences that are decoded together.")
     seqlen: int = option(8192, "Tokens of each.")
@@ -61,11 +62,12 @@ def model(context: typer.Context, *, asked: ServingOptions, machine: MachinesOpt
         answer(asked, lambda: models_text(known, refused, text_width(), text_color()), lambda: models_dict(known))
         return
     loaded, devices = model_given(asked.name), machine.build()
-    with bad_input("tp", "ep", "gpus", "batch", "seqlen", "kv_dtype"):
+    with bad_input("tp", "ep", "pp", "gpus", "batch", "seqlen", "kv_dtype"):
         serving = Serving(
             model=loaded,
             tp=asked.tp,
             ep=asked.ep,
+            pp=asked.pp,
             batch=asked.batch,
             seqlen=asked.seqlen,
             kv_dtype=asked.kv_dtype,
