@@ -1,8 +1,8 @@
 """Rows of public tables of measured kernels. In: the wheel `aiconfigurator-core`, or its folder; out: problems, times.
 
 A table is a parquet file below `systems/data/GPU/OP/FRAMEWORK/VERSION/`. Nothing of it is kept here. Rows are split by
-the sum of three of their sizes: constants may be fitted on `fit`, `check` is what shows whether they hold, and `test` is for the
-figures that are published: a row's part follows from its problem, so all GPUs and frameworks share it.
+the sum of three of their sizes: constants may be fitted on `fit`, `check` is what shows whether they hold, and `test`
+is for the figures that are published: a row's part follows from its problem, so all GPUs and frameworks share it.
 """
 
 from collections.abc import Iterator, Sequence

@@ -17,7 +17,7 @@ from ..elementwise import copied
 
 HALF = ("bfloat16", "float16")
 SHARE = 0.8
-"""Of an SM's CTAs: from so many tiles on, keys are not split. Source: `num_splits_heuristic`, FlashAttention-2 and 3."""
+"""Of the CTAs that fit: from so many tiles on, keys are not split. Source: `num_splits_heuristic` of both versions."""
 EFFICIENT = 0.85
 """Of the best share of a wave: the fewest splits that reach it are taken. Source: the same function of version 2."""
 FA2_SPLITS, FA3_SPLITS = 128, 32
@@ -114,9 +114,11 @@ def fa3_tile(asked: Paged) -> Tile:
 
 
 def trtllm_tile(asked: Paged) -> Tile:
-    """Of TensorRT-LLM's kernels for tcgen05: two tiles of 128 rows of a prompt, one of wide heads; one query's heads together."""
+    """Of TensorRT-LLM's kernels for tcgen05: twice 128 rows of a prompt, once of wide heads; heads of one query."""
     single = asked.queries == 1
-    return Tile(rows=64 if single else 256 if asked.head_dim <= 128 else 128, keys=128, heads=asked.shared if single else 1)
+    return Tile(
+        rows=64 if single else 256 if asked.head_dim <= 128 else 128, keys=128, heads=asked.shared if single else 1
+    )
 
 
 def fa2_splits(asked: Paged, grid: Grid, sms: int) -> int:
@@ -235,9 +237,7 @@ def grid_of(asked: Paged, tile: Tile) -> Grid:
         least = max(first + begin // tile.heads - asked.window + 1, 0) if asked.window else 0
         blocks.append(ceil(last / tile.keys) - least // tile.keys + tile.more)
     units = asked.batch * asked.heads // tile.heads
-    return Grid(
-        tiles=units * len(blocks), blocks=units * sum(blocks), longest=max(blocks), even=len(blocks) == 1
-    )
+    return Grid(tiles=units * len(blocks), blocks=units * sum(blocks), longest=max(blocks), even=len(blocks) == 1)
 
 
 def paged_of(operation: Operation) -> Paged:
