@@ -32,7 +32,8 @@ def attention_call(row: TableRow) -> list[Operation]:
     queries = 1 if row.kind == "decode" else length
     tokens, pages = batch * queries, batch * -(-length // PAGE)
     query, output = (_tensor(storage, tokens, heads, dim) for storage in (QUERY, OUTPUT))
-    caches = tuple(_tensor(storage, pages, PAGE, key_heads, dim) for storage in (KEYS, VALUES))
+    page = (key_heads, PAGE, dim) if name.startswith("flashinfer") else (PAGE, key_heads, dim)
+    caches = tuple(_tensor(storage, pages, *page) for storage in (KEYS, VALUES))
     new = tuple(_tensor(storage, tokens, key_heads, dim) for storage in (NEW_KEYS, NEW_VALUES))
     table = _tensor(TABLE, batch, pages // batch, dtype="int32")
     said = {"max_seqlen_q": queries, "max_seqlen_k": length, "is_causal": True, "window_size_left": window - 1}

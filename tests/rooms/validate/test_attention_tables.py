@@ -171,6 +171,22 @@ def test_keys_without_pages_and_of_another_type_are_refused() -> None:
         assert reason in kernel.reason
 
 
+def test_flashinfer_says_lengths_in_words_of_its_own() -> None:
+    """Keys and values in one tensor of pages, by heads; the same time as of two tensors."""
+    gpu = KernelCostModel(load_device("b200"))
+    _, operation = attention_call(row("decode", device="b200", source="vllm_flashinfer_trtllmdecode"))
+    query, keys, values, table = operation.inputs
+    whole = 2 * keys.storage_bytes
+    pages, *page = keys.shape
+    both = replace(keys, storage_bytes=whole, shape=(pages, 2, *page), strides=(2 * keys.strides[0], *keys.strides))
+    said = MappingProxyType({"max_seq_len": 4096, "window_left": -1})
+    times = [
+        price(replace(operation, inputs=inputs, arguments=said), gpu)[0].time_s
+        for inputs in ((query, keys, values, table), (query, both, table))
+    ]
+    assert times[0] == pytest.approx(times[1], rel=0.01)
+
+
 def test_every_source_names_an_operation_with_a_price() -> None:
     """Of each kernel source some GPU has times."""
     for source, name in OPERATIONS.items():

@@ -32,6 +32,8 @@ WRITERS = 512
 """Most threads of a CTA that writes a token's keys and values (`reshape_and_cache_flash` of vLLM)."""
 WIDTH = 64
 """Head dims are padded to a multiple of it. Source: instances of FlashAttention-3."""
+TOGETHER = 5
+"""Dimensions of pages that hold keys and values: [pages, 2, heads, tokens, dim]."""
 NORM = "attention.paged_norm"
 
 
@@ -173,10 +175,11 @@ def paged_attention(operation: Operation, gpu: KernelCostModel) -> Kernels:
     tile = library.tile(asked)
     grid = grid_of(asked, tile)
     splits = library.splits(asked, grid, gpu.sms)
-    query, pools, output = operation.inputs[0], operation.inputs[1:3], operation.outputs[0]
+    query, keys, output = operation.inputs[0], operation.inputs[1], operation.outputs[0]
+    pools = operation.inputs[1:2] if len(keys.shape) == TOGETHER else operation.inputs[1:3]
     key_bytes = asked.head_dim * query.item_bytes
     read = asked.batch * asked.key_heads * asked.keys_read * key_bytes
-    pages = [part(pool, min(read, pool.bytes)) for pool in pools]
+    pages = [part(pool, min(2 * read // len(pools), pool.bytes)) for pool in pools]
     again = max(2.0 * (grid.blocks * tile.keys * key_bytes - read), 0.0)
     origin = device.torch_kernels["attention.paged_start_s"].origin
     kernels = _prepared(library, asked, query, gpu)
@@ -241,11 +244,15 @@ def grid_of(asked: Paged, tile: Tile) -> Grid:
 
 
 def paged_of(operation: Operation) -> Paged:
-    """What an operation is asked for: lengths are the longest ones, which its arguments say."""
+    """What an operation is asked for: lengths are the longest ones, which its arguments say.
+
+    Pages are [tokens, heads, dim] of vLLM's operations, [heads, tokens, dim] of FlashInfer's functions.
+    """
     query, keys = operation.inputs[:2]
     given = operation.arguments
-    tables = [other for other in operation.inputs[3:] if len(other.shape) == 2 and other.dtype == "int32"]
-    if len(keys.shape) != 4 or not tables:
+    tables = [other for other in operation.inputs[2:] if len(other.shape) == 2 and other.dtype == "int32"]
+    by_heads = operation.name.startswith("flashinfer")
+    if len(keys.shape) not in (4, TOGETHER) or not tables:
         raise NoPrice("of keys that do not lie in pages")
     if query.dtype not in HALF or keys.dtype != query.dtype:
         raise NoPrice(f"of {query.dtype} over pages of {keys.dtype}")
@@ -256,7 +263,7 @@ def paged_of(operation: Operation) -> Paged:
     return Paged(
         batch=tables[0].shape[0],
         heads=query.shape[-2],
-        key_heads=keys.shape[-2],
+        key_heads=keys.shape[-3 if by_heads else -2],
         queries=1 if single else given.get("max_seqlen_q") or given.get("max_q_len") or 1,
         keys=asked_keys,
         head_dim=query.shape[-1],
