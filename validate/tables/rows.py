@@ -89,7 +89,7 @@ def read_rows(path: Path, kind: Kind, devices: Sequence[str]) -> list[TableRow]:
             table = read_table(file)
             device = device_of_product(str(table["device"][0]))
             if device and device in devices:
-                rows += [_row(entry, kind, device) for entry in table.to_pylist()]
+                rows += [row_of(entry, kind, device) for entry in table.to_pylist()]
     except (BadZipFile, KeyError, OSError) as error:
         raise ValueError(f"{str(path)!r}: cannot be read as tables of aiconfigurator-core ({error})") from None
     if not rows:
@@ -108,7 +108,8 @@ def _files(path: Path, name: str) -> Iterator[BytesIO]:
                 yield BytesIO(wheel.read(member))
 
 
-def _row(entry: dict[str, Any], kind: Kind, device: str) -> TableRow:
+def row_of(entry: dict[str, Any], kind: Kind, device: str) -> TableRow:
+    """A row as a table has it. Args: entry: by its columns; device: name in the catalogue."""
     sizes = {name: int(entry.get(column) or 0) for name, column in SIZES[kind].items()}
     if kind == "gemm":
         dtype = entry["gemm_dtype"]

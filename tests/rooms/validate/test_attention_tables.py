@@ -16,7 +16,7 @@ from tilesight.simulator.operations.price import price
 from tilesight.simulator.operations.priced import KernelEstimate
 from tilesight.validate.tables.attention import OPERATIONS, attention_call
 from tilesight.validate.tables.predicting import predict_row
-from tilesight.validate.tables.rows import ATTENTION, Kind, TableRow, _row
+from tilesight.validate.tables.rows import ATTENTION, Kind, TableRow, row_of
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "public-attention.csv.xz"
 GPUS = ("a100-sxm-80gb", "l40s", "rtx-pro-6000", "h100-sxm", "h200", "b200", "b300")
@@ -54,7 +54,7 @@ def kernels_of(asked: TableRow, **arguments: int) -> list[KernelEstimate]:
 
 def attention_s(asked: TableRow) -> float:
     """What its attention alone takes [s]."""
-    return next(kernel.time_s for kernel in kernels_of(asked) if "paged_attention" in kernel.name)
+    return next(kernel.time_s for kernel in kernels_of(asked) if "_paged" in kernel.name)
 
 
 def splits_of(library: Library, asked: Paged, sms: int) -> int:
@@ -86,7 +86,7 @@ def test_a_token_is_decoded_behind_its_step() -> None:
     """A row of decoding has as many keys as its step, and its own; the part follows from the length, not the dims."""
     entry = {"framework": "VLLM", "version": "0.24.0", "kernel_source": "vllm_flash_attn_fa3", "latency": 0.01}
     entry |= {"batch_size": 2, "num_heads": 8, "isl": 1, "step": 1023, "num_key_value_heads": 1, "head_dim": 128}
-    made = _row(entry | {"attn_dtype": "bfloat16", "kv_cache_dtype": "fp8", "window_size": None}, "decode", "h200")
+    made = row_of(entry | {"attn_dtype": "bfloat16", "kv_cache_dtype": "fp8", "window_size": None}, "decode", "h200")
     assert (made.sizes["length"], made.sizes["window"], made.dtype) == (1024, 0, "cache-fp8")
     assert made.part == "check"
     refused = predict_row(made, load_device("h200"))
@@ -132,8 +132,8 @@ def test_heads_of_one_query_are_laid_out_as_rows() -> None:
     """By FlashAttention-2: two copies around attention where several sequences' heads share keys."""
     names = [kernel.name for kernel in kernels_of(row("decode", batch=64))]
     assert len(names) == 3
-    assert names[0] == names[2] != "flash2_paged_attention" == names[1]
-    assert [kernel.name for kernel in kernels_of(row("decode", batch=256, key_heads=32))] == ["flash2_paged_attention"]
+    assert names[0] == names[2] != "flash_attention_2_paged" == names[1]
+    assert [kernel.name for kernel in kernels_of(row("decode", batch=256, key_heads=32))] == ["flash_attention_2_paged"]
 
 
 def test_the_answer_says_what_it_was_read_off() -> None:
@@ -146,8 +146,8 @@ def test_the_answer_says_what_it_was_read_off() -> None:
 @pytest.mark.parametrize(
     ("said", "arguments", "reason"),
     [
-        ({"device": "h100-sxm"}, {}, "by flash2 on compute capability 9.0"),
-        ({"device": "b200", "source": "vllm_flash_attn_fa3"}, {}, "by flash3 on compute capability 10.0"),
+        ({"device": "h100-sxm"}, {}, "by flash_attention_2 on compute capability 9.0"),
+        ({"device": "b200", "source": "vllm_flash_attn_fa3"}, {}, "by flash_attention_3 on compute capability 10.0"),
         ({}, {"max_seqlen_k": 0}, "of sequences whose longest is not said"),
     ],
 )

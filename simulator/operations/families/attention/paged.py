@@ -160,8 +160,8 @@ class Library:
     capabilities: tuple[str, ...]
 
 
-FA2 = Library(name="flash2", tile=fa2_tile, splits=fa2_splits, capabilities=("8.", "12."))
-FA3 = Library(name="flash3", tile=fa3_tile, splits=fa3_splits, capabilities=("9.",))
+FA2 = Library(name="flash_attention_2", tile=fa2_tile, splits=fa2_splits, capabilities=("8.", "12."))
+FA3 = Library(name="flash_attention_3", tile=fa3_tile, splits=fa3_splits, capabilities=("9.",))
 TRTLLM = Library(name="trtllm", tile=trtllm_tile, splits=trtllm_splits, capabilities=("10.",))
 LIBRARIES = {"_vllm_fa2_C": FA2, "_vllm_fa3_C": FA3, "flashinfer": TRTLLM}
 """Namespace of the operation -> library."""
@@ -185,7 +185,7 @@ def paged_attention(operation: Operation, gpu: KernelCostModel) -> Kernels:
     kernels = _prepared(library, asked, query, gpu)
     kernels.append(
         gpu.kernel(
-            f"{library.name}_paged_attention",
+            f"{library.name}_paged",
             (query, *pages),
             (output,),
             source="attention",
