@@ -14,7 +14,6 @@ from ..launch.before import Before, recent
 from ..prediction.timing import ZEROED_BYTES
 from .cost_model import KernelCostModel
 from .families import (
-    attention,
     collectives,
     copies,
     elementwise,
@@ -30,6 +29,7 @@ from .families import (
     softmax,
     sorting,
 )
+from .families.attention import attention, paged
 from .families.convolutions import convolution, depthwise
 from .families.images import pooling, upsample
 from .families.names import DRAWN, MATH, MATH_BACKWARD, REDUCED, SERIES_OF, SIMPLE
@@ -63,6 +63,12 @@ PRICED: Sequence[tuple[Price, str]] = (
         "scaled_dot_product_efficient_attention_backward",
     ),
     (attention.split_heads, "transform_bias_rescale_qkv"),
+    (
+        paged.paged_attention,
+        "vllm_fa2_C::varlen_fwd vllm_fa3_C::fwd flashinfer::trtllm_batch_decode_with_kv_cache "
+        "flashinfer::trtllm_batch_context_with_kv_cache",
+    ),
+    (paged.written, "C_cache_ops::reshape_and_cache_flash"),
     (convolution.convolution, "convolution cudnn_convolution"),
     (convolution.convolution_backward, "convolution_backward"),
     *((copies.cat, "cat stack"), (copies.split_copied, "split_with_sizes_copy chunk_cat")),

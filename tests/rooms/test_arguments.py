@@ -134,7 +134,7 @@ def test_a_device_is_found_however_it_is_written(written: str, meant: str) -> No
     assert simulate(PROBLEM, config=Config(**SMALLEST), device=written, cost="tiles").device == meant
 
 
-@pytest.mark.parametrize("other", ["l40", "gb200", "h100-nvl", "v100", "rtx"])
+@pytest.mark.parametrize("other", ["l40", "gh200", "h100-nvl", "v100", "rtx"])
 def test_another_device_is_not_taken_for_one_that_is_like_it(other: str) -> None:
     """It is refused, and where a name is near, that is said."""
     with pytest.raises(ValueError, match=f"^device '{other}' is unknown"):

@@ -15,6 +15,7 @@ from ...simulator.operations.operation import ITEM_BYTES, Operand, Operation
 from ...simulator.operations.price import price
 from ...simulator.operations.priced import KernelEstimate
 from ..compare.quantities import Pair
+from .attention import attention_bounds, attention_call
 from .rows import TableRow
 
 CALLS = 6
@@ -61,6 +62,23 @@ class PredictedRow:
 
 def predict_row(row: TableRow, device: Device) -> PredictedRow:
     """Price a row. Args: device: the row's."""
+    if row.kind == "gemm":
+        calls, graph, roofline_s, least_s, flop_s = _products(row, device)
+        device = _unthrottled(device) if flop_s < LASTING_S else device
+    else:
+        calls, graph = 1, attention_call(row)
+        roofline_s, least_s = attention_bounds(row, device)
+    if not graph:
+        reason = f"{row.source} of {row.dtype} has no price"
+        return PredictedRow(row=row, predicted_s=0.0, roofline_s=roofline_s, least_s=least_s, reason=reason)
+    kernels = second_round(graph, device)
+    reason = next((kernel.reason for kernel in kernels if kernel.source == "refused"), "")
+    time_s = sum(kernel.time_s + device.launch_graph_s for kernel in kernels) / calls
+    return PredictedRow(row=row, predicted_s=time_s, roofline_s=roofline_s, least_s=least_s, reason=reason)
+
+
+def _products(row: TableRow, device: Device) -> tuple[int, list[Operation], float, float, float]:
+    """Calls of a graph, its operations, and what `PredictedRow` has as bounds; FLOP alone [s]."""
     m, n, k = (row.sizes[name] for name in ("m", "n", "k"))
     is_fp8 = row.source == FP8
     calls = CALLS if is_fp8 else LINEAR.get(row.source, 0) if row.dtype == "bfloat16" else 0
@@ -70,19 +88,11 @@ def predict_row(row: TableRow, device: Device) -> PredictedRow:
     rate = device.fastest_of_kind("fp8" if is_fp8 else "fp16") * device.sms * device.boost_clock_hz
     flop_s = 2.0 * m * n * k / rate
     least = (max(calls, 1) * item * n * k - device.l2_bytes) / max(calls, 1)
-    bounds = {
-        "roofline_s": max(flop_s, (item * k * (m + n) + 2 * m * n) / device.hbm_peak_bytes_per_s),
-        "least_s": max(flop_s, least / device.hbm_peak_bytes_per_s) if calls else 0.0,
-    }
-    if not calls:
-        reason = f"{row.source} of {row.dtype} has no price"
-        return PredictedRow(row=row, predicted_s=0.0, **bounds, reason=reason)
+    roofline_s = max(flop_s, (item * k * (m + n) + 2 * m * n) / device.hbm_peak_bytes_per_s)
+    least_s = max(flop_s, least / device.hbm_peak_bytes_per_s) if calls else 0.0
     own_inputs = row.framework.startswith("sglang")
     graph = [call for number in range(calls) for call in _linear(m, n, k, number, is_fp8, own_inputs)]
-    kernels = second_round(graph, _unthrottled(device) if flop_s < LASTING_S else device)
-    reason = next((kernel.reason for kernel in kernels if kernel.source == "refused"), "")
-    time_s = sum(kernel.time_s + device.launch_graph_s for kernel in kernels) / calls
-    return PredictedRow(row=row, predicted_s=time_s, **bounds, reason=reason)
+    return calls, graph, roofline_s, least_s, flop_s
 
 
 def _unthrottled(device: Device) -> Device:

@@ -1,8 +1,8 @@
 """Rows of public tables of measured kernels. In: the wheel `aiconfigurator-core`, or its folder; out: problems, times.
 
 A table is a parquet file below `systems/data/GPU/OP/FRAMEWORK/VERSION/`. Nothing of it is kept here. Rows are split by
-the sum of their sizes: constants may be fitted on `fit`, `check` is what shows whether they hold, and `test` is for the
-figures that are published: a row's part follows from its problem, so all GPUs and frameworks share it.
+the sum of three of their sizes: constants may be fitted on `fit`, `check` is what shows whether they hold, and `test`
+is for the figures that are published: a row's part follows from its problem, so all GPUs and frameworks share it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,14 +16,30 @@ from zipfile import BadZipFile, ZipFile
 
 from ...simulator.device.device import device_of_product
 
-Kind = Literal["gemm"]
+Kind = Literal["gemm", "prefill", "decode"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-FILES: dict[Kind, str] = {"gemm": "gemm_perf"}
-SIZES: dict[Kind, tuple[str, ...]] = {"gemm": ("m", "n", "k")}
-"""Columns of a problem."""
+FILES: dict[Kind, str] = {
+    "gemm": "gemm_perf",
+    "prefill": "context_attention_perf",
+    "decode": "generation_attention_perf",
+}
+ATTENTION = {
+    "batch": "batch_size",
+    "heads": "num_heads",
+    "length": "isl",
+    "key_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+    "window": "window_size",
+}
+SIZES: dict[Kind, dict[str, str]] = {
+    "gemm": {name: name for name in ("m", "n", "k")},
+    "prefill": ATTENTION,
+    "decode": ATTENTION,
+}
+"""Sizes of a problem -> columns; the first three decide its part. A token is decoded behind `step` others."""
 Part = Literal["fit", "check", "test"]
 PARTS: tuple[Part, ...] = ("test", "fit", "fit", "check", "check")
-"""By the sum of m, n and k modulo 5."""
+"""By the sum of m, n and k, or of sequences, heads and length, modulo 5."""
 NO_PYARROW = "pyarrow is not installed, which reads tables: pip install pyarrow"
 
 
@@ -33,8 +49,9 @@ class TableRow:
 
     Args:
         device: name in the catalogue; kind: of problem.
-        source: kernel, as the table names it; framework: with its version; dtype: of operands.
-        sizes: by the columns' names; time_s: of a call, from one to the next in a CUDA graph [s].
+        source: kernel, as the table names it; framework: with its version; dtype: of operands, `cache-` before that of
+            keys and values where it is another.
+        sizes: by name (`SIZES`); time_s: of a call, from one to the next in a CUDA graph [s].
     """
 
     device: str
@@ -53,7 +70,7 @@ class TableRow:
     @property
     def part(self) -> Part:
         """Which part of the data it belongs to."""
-        return PARTS[sum(self.sizes.values()) % len(PARTS)]
+        return PARTS[sum(list(self.sizes.values())[:3]) % len(PARTS)]
 
 
 def read_rows(path: Path, kind: Kind, devices: Sequence[str]) -> list[TableRow]:
@@ -72,7 +89,7 @@ def read_rows(path: Path, kind: Kind, devices: Sequence[str]) -> list[TableRow]:
             table = read_table(file)
             device = device_of_product(str(table["device"][0]))
             if device and device in devices:
-                rows += [_row(entry, kind, device) for entry in table.to_pylist()]
+                rows += [row_of(entry, kind, device) for entry in table.to_pylist()]
     except (BadZipFile, KeyError, OSError) as error:
         raise ValueError(f"{str(path)!r}: cannot be read as tables of aiconfigurator-core ({error})") from None
     if not rows:
@@ -91,14 +108,21 @@ def _files(path: Path, name: str) -> Iterator[BytesIO]:
                 yield BytesIO(wheel.read(member))
 
 
-def _row(entry: dict[str, Any], kind: Kind, device: str) -> TableRow:
+def row_of(entry: dict[str, Any], kind: Kind, device: str) -> TableRow:
+    """A row as a table has it. Args: entry: by its columns; device: name in the catalogue."""
+    sizes = {name: int(entry.get(column) or 0) for name, column in SIZES[kind].items()}
+    if kind == "gemm":
+        dtype = entry["gemm_dtype"]
+    else:
+        sizes["length"] += int(entry["step"])
+        dtype = entry["attn_dtype"] if (cache := entry["kv_cache_dtype"]) == entry["attn_dtype"] else f"cache-{cache}"
     return TableRow(
         device=device,
         kind=kind,
         source=entry["kernel_source"],
         framework=f"{entry['framework'].lower()} {entry['version']}",
-        dtype=entry["gemm_dtype"],
-        sizes={name: int(entry[name]) for name in SIZES[kind]},
+        dtype=dtype,
+        sizes=sizes,
         time_s=1e-3 * entry["latency"],
     )
 

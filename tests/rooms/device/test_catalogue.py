@@ -45,6 +45,8 @@ DATASHEETS = {
         7.75e12,
         "Blackwell Ultra datasheet, HGX B300, per GPU; tensor clock as OpenXLA records it",
     ),
+    "gb200": (2.5e15, 2.008e9, 8e12, "NVIDIA aiconfigurator-core 0.12.0, gb200.yaml; the clock that its rate takes"),
+    "gb300": (2.5e15, 2.008e9, 8e12, "NVIDIA aiconfigurator-core 0.12.0, gb300.yaml; the clock that its rate takes"),
     "rtx-pro-6000": (467.8e12, 2.43e9, 1792e9, "NVIDIA ai-dynamo/aiconfigurator, rtx_pro_6000_server.yaml"),
     "gb10": (
         118.8e12,
@@ -160,6 +162,8 @@ TENSOR_RATES = {
     "l4": {"fp8": 242.5e12, "int8": 242.5e12},
     "h20": {"fp8": 296e12, "int8": 296e12, "fp64": 0.92e12},
     "b300": {"fp8": 4.5e15},
+    "gb200": {"fp8": 5e15, "int8": 5e15, "mxfp4": 10e15},
+    "gb300": {"fp8": 5e15, "mxfp4": 15e15},
     "rtx-pro-6000": {"fp8": 935.6e12, "int8": 935.6e12, "mxfp4": 1871e12},
     "rtx-5090": {"fp16_acc16": 419e12, "fp8": 419e12, "fp8_acc16": 838e12, "int8": 838e12, "mxfp4": 1676e12},
 }

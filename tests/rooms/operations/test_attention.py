@@ -10,7 +10,7 @@ import pytest
 from support.lab import DATA, measured
 from support.torch_prices import kernels_of, operation, tensor, time_of
 from tilesight.simulator.device.device import Device, load_device
-from tilesight.simulator.operations.families.attention import problem_of
+from tilesight.simulator.operations.families.attention.attention import problem_of
 from tilesight.simulator.operations.operation import Operand, Operation
 
 H100, H200 = load_device("h100"), load_device("h200")

@@ -12,10 +12,10 @@ from math import ceil, prod
 from types import MappingProxyType
 from typing import Literal
 
-from ..cost_model import KernelCostModel, memset, scratch
-from ..operation import Operand, Operation
-from ..priced import Kernels
-from .elementwise import copied
+from ...cost_model import KernelCostModel, memset, scratch
+from ...operation import Operand, Operation
+from ...priced import Kernels
+from ..elementwise import copied
 
 HALF = ("bfloat16", "float16")
 SPLIT_PRODUCTS = 3
