@@ -119,8 +119,8 @@ def argument_of(
         made, new = _struct(name, text, rest, size_bytes, tensors, folder)
     elif kind == "tma" and colon:
         _fits(name, text, size_bytes, DESCRIPTOR_BYTES)
-        made, own = _descriptor(name, text, rest, tensors, folder)
-        new |= {name: own} if own else {}
+        made, described = _descriptor(name, text, rest, tensors, folder)
+        new |= {name: described} if described else {}
     elif kind == "bytes" and colon:
         made = _bytes(name, text, rest)
         _fits(name, text, size_bytes, len(made.raw))

@@ -177,9 +177,9 @@ def _arguments(launch: Launch, info: KernelInfo, tensors: dict[str, Tensor]) -> 
     made = {}
     for (name, value), (_, size) in zip(launch.args.items(), info.parameters, strict=True):
         made[name], new = argument_of(name, value, size, tensors, launch.folder)
-        for tensor, own in new.items():
-            if tensors.setdefault(tensor, own) != own:
-                raise ValueError(f"argument {tensor}: is another tensor in an earlier launch: give it another name")
+        for label, tensor in new.items():
+            if tensors.setdefault(label, tensor) != tensor:
+                raise ValueError(f"argument {label}: is another tensor in an earlier launch: give it another name")
     return made
 
 

@@ -88,9 +88,9 @@ def packed(launch: Launch, tensors: dict[str, Tensor], addresses: dict[str, int]
     buffer = bytearray(max((at + size for at, size in places), default=first) - first)
     for (name, value), (at, size) in zip(launch.args.items(), places, strict=True):
         argument, new = argument_of(name, value, size, tensors, launch.folder)
-        for tensor, own in new.items():
-            if tensor not in tensors:
-                tensors[tensor], addresses[tensor] = own, allocated(own)
+        for label, tensor in new.items():
+            if label not in tensors:
+                tensors[label], addresses[label] = tensor, allocated(tensor)
         buffer[at - first : at - first + size] = _raw(name, argument, size, tensors, addresses)
     return buffer
 
