@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ...simulator.limits import WARP_THREADS
-from .cubin import BROKEN, SYMBOL, TEXT, Section, sections_of, source_lines, target_of
+from ...simulator.limits import WARP_THREADS, WORD_BYTES
+from .cubin import BROKEN, RELOCATIONS, SYMBOL, TEXT, Section, sections_of, source_lines, target_of
 
-INFO, SHARED, RESERVED = ".nv.info.", ".nv.shared.", ".nv.shared.reserved.0"
+INFO, SHARED, RESERVED, LITERALS = ".nv.info.", ".nv.shared.", ".nv.shared.reserved.0", ".nv.constant2."
 SIZED = 4
 """Format of an attribute whose value follows its size."""
 MAX_THREADS, PARAM_CBANK, THREADS, FRAME_SIZE, KPARAM_INFO = 0x05, 0x0A, 0x10, 0x11, 0x17
@@ -44,6 +44,7 @@ class KernelInfo:
         name: of it; capability: that it is compiled for, e.g. 90; is_exact: for no other, as `sm_90a`.
         parameters: where each begins in constant bank 0, and its size [B].
         registers: of a thread; frame_bytes: its stack [B]; smem_bytes: static shared memory of a CTA [B].
+        literals: words of constant bank 2, where the code has numbers and tables of jumps.
         most_threads: of a CTA, by `__launch_bounds__`; 0: it does not say.
         threads, cluster: of a CTA, and CTAs of a cluster, along x, y, z, where the code is compiled for them alone.
     """
@@ -56,6 +57,7 @@ class KernelInfo:
     frame_bytes: int
     smem_bytes: int
     most_threads: int = 0
+    literals: tuple[int, ...] = ()
     threads: tuple[int, ...] = ()
     cluster: tuple[int, ...] = ()
 
@@ -145,9 +147,20 @@ def _info(
         frame_bytes=of_function.get(FRAME_SIZE, 0),
         smem_bytes=max(0, shared.size - reserved) if shared else 0,
         most_threads=prod(words.get(MAX_THREADS, (0,))),
+        literals=_literals(sections, name),
         threads=tuple(words.get(THREADS, ())),
         cluster=tuple(words.get(CTAS_PER_CLUSTER, ())),
     )
+
+
+def _literals(sections: Mapping[str, Section], kernel: str) -> tuple[int, ...]:
+    """Words that the code of a kernel finds in bank 2; none where they are not whole before it is loaded."""
+    section = sections.get(LITERALS + kernel)
+    moved = [sections[name].data for how in RELOCATIONS if (name := how + LITERALS + kernel) in sections]
+    if section is None or any(moved):
+        return ()
+    count = len(section.data) // WORD_BYTES
+    return struct.unpack_from(f"<{count}I", section.data)
 
 
 def answer_of(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,5 +192,5 @@ def answer_of(job: Mapping[str, Any]) -> dict[str, Any]:
         "cubin": b64encode(data).decode(),
         "workspace_bytes": 0,
         "boxes": [],
-        "code": {"parameters": parameters, "lines": lines},
+        "code": {"parameters": parameters, "lines": lines, "literals": list(info.literals)},
     }

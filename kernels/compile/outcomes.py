@@ -11,10 +11,10 @@ from ...simulator.device.device import Device
 from ...simulator.jobs.pool import cores
 from ...simulator.jobs.processes import WorkerDied
 from ...simulator.launch.program import Code, Resources
-from ...simulator.limits import WARP_THREADS
+from ...simulator.limits import WARP_THREADS, WORD_BYTES
 from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
-from ...simulator.sass.constants import Parameter, constant_bank
+from ...simulator.sass.constants import Parameter, constant_bank, place_of
 from ...simulator.store.folder import cache_folder
 from . import diagnosis, disassemble, kernel_info
 from .cache import read, write
@@ -174,6 +174,7 @@ def code_of(
         grid=grid,
         threads=threads,
     )
+    bank |= {place_of(2, WORD_BYTES * number): word for number, word in enumerate(code.get("literals", ()))}
     return Code(sass=code["sass"], constants=bank, lines=_kernel_lines(code["lines"]), threads=threads)
 
 

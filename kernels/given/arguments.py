@@ -6,6 +6,7 @@
 | `tensor:int32[4096]=0`, `tensor:int32[4096]@rows.npy` | the same, of one value, or with data that decide addresses |
 | `int32:4096`, `fp32:0.5`, `4096`, `0.5` | a number; one without a type has the size of the parameter |
 | `bytes:00ff...` | a struct by value, in hexadecimal digits |
+| `struct:x@0=tensor:fp32[64];n@8=int32:64` | a struct by value, members at their offsets [B], the rest 0 |
 | `tma:q,box=64x64,swizzle=128` | a 128-byte descriptor of the tensor `q`; `shape=`: as whose shape it is described |
 """
 
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from ...simulator.arguments import shown
 from ...simulator.emulator.storage import STORAGE_SHIFT
-from ...simulator.limits import TMA_BLOCK, TMA_STRIDE_BYTES
+from ...simulator.limits import POINTER_BYTES, TMA_BLOCK, TMA_STRIDE_BYTES
 from ...simulator.refusal import UserError
 
 ELEMENTS = {
@@ -38,6 +39,7 @@ OTHER_NAMES = {
 }  # fmt: skip
 TENSOR = re.compile(r"(\w+)\[([\d, ]*)\](?:=([^@]+)|@(.+))?")
 TMA = re.compile(r"(\w+(?:\[[\d, ]*\])?)((?:,\s*\w+=\w+)*)")
+MEMBER = re.compile(r"(\w+)@(\d+)=(.+)")
 EXTENTS = re.compile(r"\d+(x\d+)*")
 SWIZZLES = {"none": 0, "32": 32, "64": 64, "128": 128}
 """Of a descriptor -> how wide the rows of a box may be [B]; 0: as wide as they like."""
@@ -84,13 +86,21 @@ class Descriptor:
     swizzle: str = "none"
 
 
-Argument = Tensor | Number | Descriptor
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struct:
+    """Members at places of a struct by value. Args: size_bytes: of it; members: name -> offset [B], argument."""
+
+    size_bytes: int
+    members: Mapping[str, tuple[int, "Argument"]]
+
+
+Argument = Tensor | Number | Descriptor | Struct
 
 
 def argument_of(
     name: str, value: object, size_bytes: int, tensors: Mapping[str, Tensor], folder: Path
-) -> tuple[Argument, Tensor | None]:
-    """An argument, and the tensor that it names first, if any.
+) -> tuple[Argument, dict[str, Tensor]]:
+    """An argument, and the tensors that it names first.
 
     Args:
         name, value: as given; size_bytes: of the parameter; tensors: named so far; folder: of files with data.
@@ -101,13 +111,16 @@ def argument_of(
     text = value.strip() if isinstance(value, str) else ""
     kind, colon, rest = text.partition(":")
     made: Argument
-    new: Tensor | None = None
+    new: dict[str, Tensor] = {}
     if kind == "tensor" and colon:
-        made = new = _tensor(name, text, rest, folder)
-        _fits(name, text, size_bytes, 8)
+        made = new[name] = _tensor(name, text, rest, folder)
+        _fits(name, text, size_bytes, POINTER_BYTES)
+    elif kind == "struct" and colon:
+        made, new = _struct(name, text, rest, size_bytes, tensors, folder)
     elif kind == "tma" and colon:
         _fits(name, text, size_bytes, DESCRIPTOR_BYTES)
-        made, new = _descriptor(name, text, rest, tensors, folder)
+        made, described = _descriptor(name, text, rest, tensors, folder)
+        new |= {name: described} if described else {}
     elif kind == "bytes" and colon:
         made = _bytes(name, text, rest)
         _fits(name, text, size_bytes, len(made.raw))
@@ -155,6 +168,28 @@ def _data(name: str, text: str, path: Path, tensor: Tensor) -> bytes:
             f" {tensor.size_bytes:,}"
         )
     return bytes(np.ascontiguousarray(array).tobytes())
+
+
+def _struct(
+    name: str, text: str, rest: str, size_bytes: int, tensors: Mapping[str, Tensor], folder: Path
+) -> tuple[Struct, dict[str, Tensor]]:
+    """A struct by value, and the tensors that its members name first."""
+    members: dict[str, tuple[int, Argument]] = {}
+    new: dict[str, Tensor] = {}
+    for part in rest.split(";"):
+        match = MEMBER.fullmatch(part.strip())
+        if match is None or match[1] in members:
+            raise UserError(f"argument {name} = {shown(text)}: {shown(part)}: must be such as x@0=int32:64, once")
+        member, at, value = match[1], int(match[2]), match[3]
+        kind = value.partition(":")[0]
+        size = {"tensor": POINTER_BYTES, "tma": DESCRIPTOR_BYTES, "bytes": (len(value) - 6) // 2}.get(kind)
+        size = size or ELEMENTS.get(OTHER_NAMES.get(kind, kind), 0)
+        if not size or at + size > size_bytes:
+            has = f"a struct of {size_bytes} bytes ends before it" if size else f"a member has a type: {EXAMPLES}"
+            raise UserError(f"argument {name} = {shown(text)}: {shown(part)}: {has}")
+        made, named = argument_of(member, value, size, {**tensors, **new}, folder)
+        members[member], new = (at, made), new | named
+    return Struct(size_bytes=size_bytes, members=members), new
 
 
 def _bytes(name: str, text: str, rest: str) -> Number:

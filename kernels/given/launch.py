@@ -19,7 +19,7 @@ from ...simulator.limits import MAX_CTA_THREADS, MAX_GRID, MAX_GRID_AXES, WARP_T
 from ...simulator.refusal import UserError
 from ..compile.call import KernelLaunch
 from ..compile.kernel_info import KernelInfo, NoCubin, read_cubin
-from .arguments import ELEMENTS, Argument, Descriptor, Number, Tensor, argument_of
+from .arguments import ELEMENTS, Argument, Descriptor, Number, Struct, Tensor, argument_of
 
 MAX_THREADS_AXES = (1024, 1024, 64)
 """Threads of a CTA along x, y and z (CUDA C++ Programming Guide, compute capabilities)."""
@@ -80,11 +80,7 @@ def _call(launch: Launch, capability: int, tensors: dict[str, Tensor]) -> Kernel
     except ValueError as error:
         raise UserError(f"{begin}{error}") from None
     numbers = {name: number for number, name in enumerate(tensors)}
-    used = dict.fromkeys(
-        argument.tensor if isinstance(argument, Descriptor) else name
-        for name, argument in made.items()
-        if not isinstance(argument, Number)
-    )
+    used = dict.fromkeys(tensor for name, argument in made.items() for tensor in _named_by(name, argument))
     storages = {name: _storage(numbers[name], name, tensors[name]) for name in used}
     return KernelLaunch(
         name=info.name,
@@ -181,8 +177,9 @@ def _arguments(launch: Launch, info: KernelInfo, tensors: dict[str, Tensor]) -> 
     made = {}
     for (name, value), (_, size) in zip(launch.args.items(), info.parameters, strict=True):
         made[name], new = argument_of(name, value, size, tensors, launch.folder)
-        if new and tensors.setdefault(name, new) != new:
-            raise ValueError(f"argument {name}: is another tensor in an earlier launch: give it another name")
+        for label, tensor in new.items():
+            if tensors.setdefault(label, tensor) != tensor:
+                raise ValueError(f"argument {label}: is another tensor in an earlier launch: give it another name")
     return made
 
 
@@ -198,11 +195,18 @@ def _storage(number: int, name: str, tensor: Tensor) -> Storage:
     )
 
 
+def _named_by(name: str, argument: Argument) -> list[str]:
+    """Tensors that an argument leads to."""
+    if isinstance(argument, Struct):
+        return [tensor for member, (_, inner) in argument.members.items() for tensor in _named_by(member, inner)]
+    return [] if isinstance(argument, Number) else [argument.tensor if isinstance(argument, Descriptor) else name]
+
+
 def _kind(argument: Argument) -> str:
     """Type of an argument, as Triton writes such."""
     if isinstance(argument, Number):
         return argument.kind
-    return f"*{argument.dtype}" if isinstance(argument, Tensor) else "descriptor"
+    return f"*{argument.dtype}" if isinstance(argument, Tensor) else "bytes"
 
 
 def _value(
@@ -216,4 +220,14 @@ def _value(
         size = ELEMENTS[tensors[argument.tensor].dtype]
         address = storages[argument.tensor].address
         return int.from_bytes(image_of(address, argument.shape, strides, argument.box, size), "little")
+    if isinstance(argument, Struct):
+        members = ((at, member, inner) for member, (at, inner) in argument.members.items())
+        return sum(_raw(member, inner, storages, tensors) << 8 * at for at, member, inner in members)
     return storages[name].address
+
+
+def _raw(name: str, argument: Argument, storages: Mapping[str, Storage], tensors: Mapping[str, Tensor]) -> int:
+    """The same as it lies in memory."""
+    if isinstance(argument, Number):
+        return int.from_bytes(argument.raw, "little")
+    return int(_value(name, argument, storages, tensors))

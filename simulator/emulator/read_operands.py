@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..limits import WORD_BYTES
+from ..sass.constants import place_of
 from ..sass.operands import Address, Constant, Immediate, Operand, Predicate, Register
 from .thread_values import FALSE, SHAPE, TRUE, UNKNOWN, UNSET, WORD_MASK, Array, Value, both, word
 from .threads import Threads
@@ -37,8 +38,9 @@ def number_of(operand: Operand) -> Callable[[Threads], Value]:
     match operand:
         case Immediate(int(number)):
             return _always(word(number))
-        case Constant(bank=0, index=None, offset=address) as constant:
-            return lambda threads: _signed_as(constant, constant_at(threads, address))
+        case Constant(bank=bank, index=None, offset=offset) as constant:
+            place = place_of(bank, offset)
+            return lambda threads: _signed_as(constant, constant_at(threads, place))
         case Register(number=None, is_whole=True):
             zero = _signed_as(operand, (word(0), True))
             return lambda threads: zero
@@ -87,9 +89,9 @@ def pair_of(operand: Operand) -> Callable[[Threads], Value]:
     match operand:
         case Immediate(int(number)):
             return _always(np.full(SHAPE, number, dtype=np.int64))
-        case Constant(bank=0, index=None, offset=address):
-            low: Operand = Constant(bank=0, offset=address)
-            high: Operand = Constant(bank=0, offset=address + WORD_BYTES)
+        case Constant(bank=bank, index=None, offset=offset):
+            low: Operand = Constant(bank=bank, offset=offset)
+            high: Operand = Constant(bank=bank, offset=offset + WORD_BYTES)
         case Register(is_whole=True):
             low, high = operand.words(2)
         case _:
@@ -106,7 +108,7 @@ def pair_of(operand: Operand) -> Callable[[Threads], Value]:
 
 
 def constant_at(threads: Threads, address: int) -> Value:
-    """A word of constant bank 0. Args: address: in the bank [B]."""
+    """A word of a constant bank. Args: address: as `sass.constants.place_of`."""
     number = threads.constants.get(address)
     return UNKNOWN if number is None else (word(number), True)
 

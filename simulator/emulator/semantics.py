@@ -12,12 +12,13 @@ import numpy as np
 from ..sass.decode import Instruction
 from ..sass.flow import BRANCHES
 from ..sass.memory_instructions import SHARED_STORES
-from ..sass.operands import Immediate, Name, Operand, Predicate, Register, launch_offset
+from ..sass.operands import Immediate, Name, Operand, Predicate, Register
 from ..sass.registers import PREDICATES, result_operands, source_registers, spilled, written
 from .compute.by_opcode import find_operation, is_try
 from .compute.warp_lanes import EXCHANGES, Exchange, by_warp, of_whole_warps
+from .constant_banks import load_of_constants
 from .known_bits import logic_of
-from .read_operands import constant_at, float_of, number_of, pair_of, predicate_of, words_of
+from .read_operands import float_of, number_of, pair_of, predicate_of, words_of
 from .shared_accesses import load_of, store_of
 from .thread_values import (
     FALSE,
@@ -170,7 +171,7 @@ def _result(instruction: Instruction) -> Results:
     family, modifiers = instruction.family, instruction.modifiers
     sources = instruction.operands[result_operands(instruction) :]
     if family in ("LDC", "LDCU", "ULDC"):
-        return _constants(sources[0], len(written(instruction)))
+        return load_of_constants(instruction, sources[0])
     if family in ("S2R", "S2UR", "CS2R"):
         return _special(sources[0], len(written(instruction)))
     if family == "LDS":
@@ -269,13 +270,6 @@ def _readers(instruction: Instruction) -> list[Callable[[Threads], Value]]:
         else:
             readers.append(number_of(operand))
     return readers
-
-
-def _constants(operand: Operand, count: int) -> Results:
-    address = launch_offset(operand)
-    if address is None:
-        return lambda threads, mask: []
-    return lambda threads, mask: [constant_at(threads, address + 4 * place) for place in range(count)]
 
 
 def _special(operand: Operand, count: int) -> Results:

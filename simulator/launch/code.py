@@ -15,7 +15,8 @@ class Code:
 
     Args:
         sass: listing of the kernel, with the encoding of every instruction.
-        constants: address in constant bank 0 [B] -> 32-bit word, for all that is known before the launch.
+        constants: place in constant banks [B] -> 32-bit word, for all that is known before the launch; in bank 0 a
+            place is the address, the others follow (`sass.constants.place_of`).
         threads: of a CTA along x, y, z; empty: all that its warps have, along x.
         lines: (address in the code [B], file, line), by address, where another line of the kernel's source begins.
     """

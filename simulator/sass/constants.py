@@ -20,6 +20,15 @@ PARAMETERS_AT = {9: (0x198, 0x210), 10: (0x348, 0x380), 12: (0x348, 0x380)}
 that are parameters are found so: what ptxas 12.9 makes of `cvta.param`; `EIATTR_PARAM_CBANK` of cubins."""
 
 
+BANK_SHIFT = 16
+"""A bank has 64 KiB (CUDA C++ Programming Guide, compute capabilities) (log2 of bytes)."""
+
+
+def place_of(bank: int, offset: int) -> int:
+    """Where a word of a constant bank stands among those of all banks; of bank 0 it is its offset [B]."""
+    return (bank << BANK_SHIFT) + offset
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
     """A parameter of a kernel.

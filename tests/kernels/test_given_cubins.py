@@ -20,6 +20,8 @@ N, SIDE, HBM_BYTES_PER_S = 1 << 20, 1024, 4.8e12
 SQUARE, ROW = f"tensor:fp32[{SIDE},{SIDE}]", f"tensor:fp32[{N}]"
 SHAPE = "bytes:" + (1024).to_bytes(8, "little").hex() * 2 + "0000003f00000000"
 HALVES, MAP = f"tensor:fp16[{N}]", f"tma:fp16[{SIDE},{SIDE}],box=64x64"
+MEMBERS = [f"in{n}@{8 * n}=tensor:fp32[{N // 8}]" for n in range(8)]
+MANY = f"struct:{';'.join(MEMBERS)};out@64=tensor:fp32[{N}];n@72=int32:{N // 8}"
 TILES, BLOCK = (SIDE // 32, SIDE // 32), (32, 8)
 IN_OUT = {"x": SQUARE, "y": SQUARE, "n": SIDE}
 CASES: dict[str, tuple[Launch, float]] = {
@@ -36,6 +38,14 @@ CASES: dict[str, tuple[Launch, float]] = {
     "softmax": (launch("softmax", SIDE, 256, smem=4 * SIDE, x=SQUARE, y=SQUARE, columns=SIDE), 8 * SIDE**2),
     "pipeline": (launch("pipeline", 128, 256, x=ROW, y=ROW, tiles=8), 8 * N),
     "scale": (launch("scale", N // 256, 256, x=ROW, y=ROW, shape=SHAPE), 8 * N),
+    "many": (launch("many", (N // 2048, 8), 256, file="banks", p=MANY), 8 * N),
+    "choose": (launch("choose", N // 256, 256, file="banks", x=ROW, y=ROW, mode=3), 8 * N),
+    "choose_twice": (launch("choose", N // 512, 256, file="banks", x=ROW, y=ROW, mode=7), 6 * N),
+    "flags": (launch("flags", N // 512, 256, file="banks", x=ROW, y=ROW, both=False, shift=-128, n=N // 2), 4 * N),
+    "flags_both": (
+        launch("flags", N // 512, 256, file="banks", x=ROW, y=ROW, both=True, shift=0, n=N // 2),
+        16 * N // 2,
+    ),
     "divide": (launch("divide", N // 256, 256, x=f"tensor:int32[{N}]", y=f"tensor:int32[{N}]", n=N, d=64), 8 * N),
     "call": (launch("call", N // 256, 256, x=f"tensor:fp64[{N}]", y=f"tensor:fp64[{N}]", n=N), 16 * N),
     "stack": (launch("stack", 64, 256, x="tensor:fp32[64,16384]", y=ROW, n=16384, step=3), 4 * 65 * 16384),

@@ -14,9 +14,19 @@ from typing import Any
 
 from cuda.bindings import driver
 from tilesight.kernels.compile.kernel_info import read_cubin
-from tilesight.kernels.given.arguments import ELEMENTS, SWIZZLES, Descriptor, Number, Tensor, argument_of
+from tilesight.kernels.given.arguments import (
+    ELEMENTS,
+    SWIZZLES,
+    Argument,
+    Descriptor,
+    Number,
+    Struct,
+    Tensor,
+    argument_of,
+)
 from tilesight.kernels.given.file import read_launches
 from tilesight.kernels.given.launch import Launch, extents_of
+from tilesight.simulator.limits import POINTER_BYTES
 
 import tilesight
 
@@ -78,17 +88,22 @@ def packed(launch: Launch, tensors: dict[str, Tensor], addresses: dict[str, int]
     buffer = bytearray(max((at + size for at, size in places), default=first) - first)
     for (name, value), (at, size) in zip(launch.args.items(), places, strict=True):
         argument, new = argument_of(name, value, size, tensors, launch.folder)
-        if new and name not in tensors:
-            tensors[name], addresses[name] = new, allocated(new)
+        for label, tensor in new.items():
+            if label not in tensors:
+                tensors[label], addresses[label] = tensor, allocated(tensor)
         buffer[at - first : at - first + size] = _raw(name, argument, size, tensors, addresses)
     return buffer
 
 
-def _raw(
-    name: str, argument: Tensor | Number | Descriptor, size: int, tensors: Mapping[str, Tensor], at: Mapping[str, int]
-) -> bytes:
+def _raw(name: str, argument: Argument, size: int, tensors: Mapping[str, Tensor], at: Mapping[str, int]) -> bytes:
     if isinstance(argument, Descriptor):
         return encoded(argument, tensors[argument.tensor], at[argument.tensor])
+    if isinstance(argument, Struct):
+        buffer = bytearray(size)
+        for member, (place, inner) in argument.members.items():
+            raw = _raw(member, inner, POINTER_BYTES, tensors, at)
+            buffer[place : place + len(raw)] = raw
+        return bytes(buffer)
     return argument.raw if isinstance(argument, Number) else at[name].to_bytes(size, "little")
 
 

@@ -61,6 +61,9 @@ def test_floats_are_told_as_floats(text: object, size: int) -> None:
         ("tensor:fp32[0]", 8, "axes of 1 or more"),
         ("tensor:fp32[4]@none.npy", 8, "cannot be read"),
         ("bytes:0", 1, "hexadecimal"),
+        ("struct:n=int32:5", 8, "must be such as x@0="),
+        ("struct:n@0=5", 8, "a member has a type"),
+        ("struct:n@6=int32:5", 8, "a struct of 8 bytes ends before it"),
         ("tma:q,box=64", 128, "'q': must be an argument tensor"),
         ("tma:fp16[64,64]", 128, "must have a box"),
         ("tma:fp16[64,64],box=64x64,layout=3", 128, "must be one of box, shape, swizzle"),
@@ -80,17 +83,31 @@ def test_tensors_may_have_values(tmp_path: Path) -> None:
     """Addresses that depend on data could not be known."""
     np.save(tmp_path / "at.npy", np.arange(64, dtype=np.int32))
     tensor, new = argument_of("at", "tensor:int32[64]@at.npy", 8, {}, tmp_path)
-    assert tensor == new and isinstance(tensor, Tensor) and tensor.values == np.arange(64, dtype=np.int32).tobytes()
+    assert (
+        {"at": tensor} == new
+        and isinstance(tensor, Tensor)
+        and tensor.values == np.arange(64, dtype=np.int32).tobytes()
+    )
     filled, _ = argument_of("at", "tensor:int32[64]=3", 8, {}, tmp_path)
     assert isinstance(filled, Tensor) and filled.fill == b"\x03\0\0\0"
     with pytest.raises(UserError, match="the file has 256 bytes, the tensor 260"):
         argument_of("at", "tensor:int32[65]@at.npy", 8, {}, tmp_path)
 
 
+def test_a_struct_has_its_members_where_they_are_said_to_be() -> None:
+    """A kernel that takes all its parameters in one struct would read other ones."""
+    members = "struct:x@0=tensor:fp32[64];n@8=int16:-2;scale@12=fp32:0.5;y@16=tensor:fp32[32]"
+    (call,) = calls_of([launch("scale", 1, 256, x=F, y="tensor:fp32[32]", shape=members)], 90)
+    raw = int(call.arguments["shape"]).to_bytes(24, "little")
+    assert raw == struct.pack("<qhxxfq", call.arguments["x"], -2, 0.5, call.arguments["y"])
+    assert [storage.name for storage in call.storages] == ["x", "y"]
+
+
 def test_descriptors_are_those_of_the_driver() -> None:
     """A box of fewer axes than the tensor has its outer axes as one, as host code describes them."""
-    argument, new = argument_of("d", "tma:fp16[4,512,128],box=64x64,swizzle=128", 128, {}, HERE)
-    assert new is not None and (argument.shape, argument.box) == ((2048, 128), (64, 64))  # type: ignore[union-attr]
+    argument, named = argument_of("d", "tma:fp16[4,512,128],box=64x64,swizzle=128", 128, {}, HERE)
+    new = named["d"]
+    assert (argument.shape, argument.box) == ((2048, 128), (64, 64))  # type: ignore[union-attr]
     other, _ = argument_of("d", "tma:q,box=1x64x64,shape=8x256x128", 128, {"q": new}, HERE)
     assert (other.tensor, other.shape) == ("q", (8, 256, 128))  # type: ignore[union-attr]
     call = calls_of([launch("scale", 1, 256, x=F, y=F, shape="bytes:" + "00" * 24)], 90)[0]
