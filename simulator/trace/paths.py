@@ -33,12 +33,19 @@ class Region:
         count: iterations that the CTA runs in all.
         leaf: whether there is none inside.
         period: iterations after which a mixture of them repeats; 1 where they are alike.
+        least: iterations to run of what holds others: 2 where specialised warps pass on what the next one begins with,
+            and the last has none.
     """
 
     parent: int
     count: int
     leaf: bool
     period: int = 1
+    least: int = 1
+
+    def few(self, iterations: int) -> int:
+        """So many iterations of an innermost loop, as few as can be of others."""
+        return self.whole(iterations) if self.leaf else self.least
 
     def whole(self, iterations: int) -> int:
         """So many iterations, or the next number of them that holds mixtures whole."""
@@ -133,12 +140,15 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
         max(len(mixed[path].get(nest[number][0], (None,))) for path, nest in zip(warps, nests, strict=True))
         for number in range(len(nests[0]))
     ]
+    specialised = len({tuple(loop for loop, *_ in nest) for nest in nests}) > 1
+    ending = {loop for path in mixed for loop in _ends_otherwise(path)} if specialised else set()
+    leasts = [1 + any(nest[number][0] in ending for nest in nests) for number in range(len(nests[0]))]
     return CtaPaths(
         flow=flow,
         warps=tuple(warps),
         regions=tuple(
-            Region(parent=parent, count=count, leaf=leaf, period=period)
-            for (_, parent, _, leaf), count, period in zip(nests[0], counts, periods, strict=True)
+            Region(parent=parent, count=count, leaf=leaf, period=period, least=least)
+            for (_, parent, _, leaf), count, period, least in zip(nests[0], counts, periods, leasts, strict=True)
         ),
         region_of=tuple({loop: number for number, (loop, *_) in enumerate(nest)} for nest in nests),
         mixtures=tuple(mixed[path] for path in warps),
@@ -220,6 +230,17 @@ def _loops_of(path: ControlPath) -> list[tuple[int, int, int, bool]]:
 
     number(inside[OUTSIDE], OUTSIDE)
     return nest
+
+
+def _ends_otherwise(path: ControlPath) -> Iterator[int]:
+    """Loops whose last iteration is unlike the first, what repeats inside apart."""
+    for item in path:
+        if isinstance(item, LoopVisit):
+            first, last = (
+                [part for part in item.iterations[end] if not isinstance(part, LoopVisit)] for end in (0, -1)
+            )
+            if first != last:
+                yield item.loop
 
 
 def _merge(order: list[int], visited: Sequence[int]) -> None:

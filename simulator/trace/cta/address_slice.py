@@ -166,16 +166,37 @@ def narrow_slice(
         unknown, given, stored: as of `_whole_slice`; wanted: places of the accesses; successor: as in `AddressSlice`;
         executed: blocks that are run.
     """
-    code = flow.instructions
     sure = {flow.blocks[block].stop - 1 for block in successor}
     jumps = {place: names for place, names in jumps_of(flow).items() if place not in sure}
-    touching: dict[int, Touch] = {}
-    more = set(wanted)
-    while more:
+    return replace(_with_loads(flow, unknown, given, wanted, jumps, executed, stored), successor=successor)
+
+
+def _with_loads(
+    flow: Flow,
+    unknown: frozenset[int],
+    given: bool,
+    wanted: frozenset[int],
+    roots: Mapping[int, tuple[str, ...]],
+    executed: frozenset[int] | None,
+    stored: frozenset[int] | None,
+) -> AddressSlice:
+    """The slice behind registers, and accesses, with the loads that it needs. Args: as of `narrow_slice`, `_slice`."""
+    code = flow.instructions
+    touching, more = dict[int, Touch](), set(wanted)
+    while True:
         touching |= {place: Touch(code[place]) for place in more}
-        code_slice = _slice(flow, unknown, given, jumps | _roots(touching, code), touching, executed, stored)
+        code_slice = _slice(flow, unknown, given, {**_roots(touching, code), **roots}, touching, executed, stored)
         more = {place for block in code_slice.places for place in block if is_access(code[place])} - touching.keys()
-    return replace(code_slice, successor=successor)
+        if not more:
+            return code_slice
+
+
+def slice_with(subject: TracedKernel, roots: Mapping[int, tuple[str, ...]]) -> AddressSlice:
+    """The slice that gives control flow, and registers of some instructions. Args: roots: place -> registers."""
+    given, nothing = subject.memory.has_values, frozenset[int]()
+    return _with_loads(
+        subject.flow, subject.unknown, given, nothing, {**jumps_of(subject.flow), **roots}, None, subject.stored
+    )
 
 
 def find_deciding_slice(subject: TracedKernel) -> AddressSlice:
