@@ -20,7 +20,8 @@ from ...refusal import Refused
 from ...sass.memory_instructions import BOX_LOAD, COPY, bytes_of
 from ..paths import CtaPaths, find_paths
 from ..positions import Position, positions_of
-from .address_slice import Tracer, access_steps
+from .access_steps import access_steps
+from .address_slice import Tracer
 from .traced_kernel import TracedKernel
 
 MOST_ACCESSES = 1 << 20

@@ -18,17 +18,17 @@ from ...sass.flow import flow_of
 from ..cta.address_slice import find_slice
 from ..cta.block_counts import count_blocks
 from ..cta.knowable import find_unknown
-from ..cta.mbarrier_events import find_mbarriers
 from ..cta.read_stores import find_sources
 from ..cta.traced_kernel import CompiledKernel, TracedKernel
 from ..cta.unknown_values import UnknownValues
+from ..mbarriers import mbarriers_of
 from ..touch.access_patterns import AccessPattern
 from ..touch.classes import PathClass, classes_of
 from ..touch.footprints import rectangles_of
 from ..touch.in_l1 import REACH
 from .continued import Continued
 from .left_out import narrow_notes, notes_on_counters, notes_on_lost_pieces, notes_on_outside_calls, notes_on_rare_sides
-from .nest import nest_of
+from .nest import nest_of, running_ahead
 from .pitches import Piece, Rows, one_row, rows_of
 from .requested import Requested, requested_bytes, scattered_lanes
 from .tiles import Variables, listed_tile, period_of, tensor_of, tiles_by_strides
@@ -130,7 +130,7 @@ def trace(kernel: CompiledKernel, room_bytes: float) -> Traced:
         lower_bound = doubts.lower_bound or bool(doubts.counters.used)
         notes: list[str] = []
         classes = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
-        mbarriers = find_mbarriers(subject, doubts, classes[0].representative.cta) if kernel.is_specialised else {}
+        mbarriers = mbarriers_of(subject, doubts, classes[0].representative.cta, notes)
         notes += notes_on_counters(subject, doubts, lower_bound)
         notes += notes_on_outside_calls(subject)
         notes += notes_on_lost_pieces(subject, classes)
@@ -269,7 +269,7 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
         items=continued.items(table) if continued else lambda indices: table[indices],
         item_count=kernel.ctas,
         period_items=kernel.ctas if _is_listed(nest.body) else period_of(trips, followed),
-        body=tuple(nest.body),
+        body=running_ahead(tuple(nest.body), max((use.ahead for use in traced.mbarriers.values()), default=0)),
         sweep_items=kernel.ctas // axes[-1] if len(axes) > 1 else 0,
     )
     return Launch(

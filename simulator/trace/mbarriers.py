@@ -11,23 +11,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...emulator.compile_blocks import compile_blocks
-from ...emulator.compute.by_opcode import is_try
-from ...emulator.read_operands import global_address_of, number_of, predicate_of
-from ...emulator.run_blocks import run_blocks
-from ...emulator.semantics import compile_instruction
-from ...emulator.thread_values import Array, known_to_all, narrowed_to
-from ...emulator.threads import Step, Threads, special_registers
-from ...launch.traced import Mbarrier
-from ...limits import WARP_THREADS
-from ...refusal import CannotFollow
-from ...sass.decode import Instruction
-from ...sass.memory_instructions import addressed
-from ...sass.operands import Predicate
-from ...sass.registers import read
-from .address_slice import access_steps, slice_with
-from .traced_kernel import TracedKernel
-from .unknown_values import UnknownValues
+from ..emulator.compile_blocks import compile_blocks
+from ..emulator.compute.by_opcode import is_try
+from ..emulator.read_operands import global_address_of, number_of, predicate_of
+from ..emulator.run_blocks import run_blocks
+from ..emulator.semantics import compile_instruction
+from ..emulator.thread_values import Array, known_to_all, narrowed_to
+from ..emulator.threads import Step, Threads, special_registers
+from ..launch.traced import Mbarrier
+from ..limits import WARP_THREADS
+from ..refusal import CannotFollow, Refused
+from ..sass.decode import Instruction
+from ..sass.memory_instructions import addressed
+from ..sass.operands import Predicate
+from ..sass.registers import read
+from .cta.access_steps import access_steps
+from .cta.address_slice import slice_with
+from .cta.traced_kernel import TracedKernel
+from .cta.unknown_values import UnknownValues
 
 ARRIVAL = "SYNCS.ARRIVE"
 ARRIVES_ALONE = frozenset({"ART0", "A1T0"})
@@ -44,6 +45,17 @@ class _Event:
     warp: int
     address: int
     parity: int | None
+
+
+def mbarriers_of(subject: TracedKernel, doubts: UnknownValues, cta: int, notes: list[str]) -> dict[int, Mbarrier]:
+    """Rings of specialised warps; none where they cannot be told. Args: as below; notes: gets why, one line."""
+    kernel = subject.kernel
+    try:
+        return find_mbarriers(subject, doubts, cta) if kernel.is_specialised else {}
+    except (CannotFollow, Refused) as error:
+        where = kernel.where(error.address) if isinstance(error, CannotFollow) else ""
+        notes.append(f"kernel {kernel.name}: {where}{error}")
+        return {}
 
 
 def find_mbarriers(subject: TracedKernel, doubts: UnknownValues, cta: int) -> dict[int, Mbarrier]:
