@@ -154,6 +154,7 @@ class _Recorder:
         self._copies: list[list[CtaCopy]] = [[] for _ in ctas]
         self._mask: Array = np.ones((1, 1, 1), dtype=np.bool_)
         self._visits, self._counted = np.zeros(len(ctas), dtype=np.int64), 0
+        self._last = np.zeros((len(ctas), subject.kernel.warps), dtype=np.int64)  # the visit that each warp is in
         self._position: int | None = None
         self._held: list[_Held] = []
 
@@ -203,6 +204,7 @@ class _Recorder:
 
     def _pass(self, present: Array) -> None:
         """A block is executed. Args: present: warps that do."""
+        np.copyto(self._last, self._visits[:, None], where=present[:, :, 0])
         self._visits += present.any(axis=(1, 2))
         self._counted += 1
 
@@ -212,12 +214,18 @@ class _Recorder:
             if not ctas[number if len(ctas) > 1 else 0]:
                 continue
             self._check(number)
-            visit = int(self._visits[number]) - 1
+            # Others may have gone on while this warp waited at a barrier inside its block.
+            visit = int(self._last[number, self._first_warp(number)])
             if boxes is not None:
                 self._record_boxes(visit, place, active, boxes)
             else:
                 taking, where = self._of(active, number), self._of(addresses, number)
                 self._record_lanes(number, visit, place, where, taking)
+
+    def _first_warp(self, number: int) -> int:
+        """The first warp of a CTA that executes an access."""
+        mask = self._mask[number if len(self._mask) > 1 else 0]
+        return 0 if len(mask) == 1 else int(np.argmax(mask.any(axis=1)))
 
     def _of(self, array: Array, number: int) -> Array:
         """What the threads of a CTA have, (warps, lanes). Args: array: (CTAs or 1, warps or 1, lanes or 1)."""
