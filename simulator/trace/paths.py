@@ -70,6 +70,11 @@ class CtaPaths:
     region_of: tuple[Mapping[int, int], ...]
     mixtures: tuple[Mapping[int, tuple[ControlPath, ...]], ...]
 
+    @property
+    def specialised(self) -> bool:
+        """Whether warps run loops of their own, side by side."""
+        return len({tuple(regions) for regions in self.region_of}) > 1
+
     def executed(self, warp: int) -> Iterator[tuple[int, int]]:
         """All blocks that a warp runs, each with the region that it belongs to."""
         yield from _executed(self.warps[warp], self.region_of[warp], OUTSIDE)
@@ -140,7 +145,8 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
         max(len(mixed[path].get(nest[number][0], (None,))) for path, nest in zip(warps, nests, strict=True))
         for number in range(len(nests[0]))
     ]
-    specialised = len({tuple(loop for loop, *_ in nest) for nest in nests}) > 1
+    region_of = tuple({loop: number for number, (loop, *_) in enumerate(nest)} for nest in nests)
+    specialised = len({tuple(regions) for regions in region_of}) > 1
     ending = {loop for path in mixed for loop in _ends_otherwise(path)} if specialised else set()
     leasts = [1 + any(nest[number][0] in ending for nest in nests) for number in range(len(nests[0]))]
     return CtaPaths(
@@ -150,7 +156,7 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
             Region(parent=parent, count=count, leaf=leaf, period=period, least=least)
             for (_, parent, _, leaf), count, period, least in zip(nests[0], counts, periods, leasts, strict=True)
         ),
-        region_of=tuple({loop: number for number, (loop, *_) in enumerate(nest)} for nest in nests),
+        region_of=region_of,
         mixtures=tuple(mixed[path] for path in warps),
     )
 

@@ -215,12 +215,13 @@ class _Recorder:
                 continue
             self._check(number)
             # Others may have gone on while this warp waited at a barrier inside its block.
-            visit = int(self._last[number, self._first_warp(number)])
+            warp = self._first_warp(number)
+            visit = int(self._last[number, warp])
             if boxes is not None:
                 self._record_boxes(visit, place, active, boxes)
             else:
                 taking, where = self._of(active, number), self._of(addresses, number)
-                self._record_lanes(number, visit, place, where, taking)
+                self._record_lanes(number, visit, place, where, taking, int(where[warp, 0]))
 
     def _first_warp(self, number: int) -> int:
         """The first warp of a CTA that executes an access."""
@@ -248,8 +249,8 @@ class _Recorder:
             storage = self._subject.memory.number_of(int(boxes.descriptor.address.flat[0]))
             self._copies[0].extend(CtaCopy(visit, place, storage) for _ in copying)
 
-    def _record_lanes(self, number: int, visit: int, place: int, where: Array, taking: Array) -> None:
-        first, instruction = int(where.flat[0]), self._subject.flow.instructions[place]
+    def _record_lanes(self, number: int, visit: int, place: int, where: Array, taking: Array, first: int) -> None:
+        instruction = self._subject.flow.instructions[place]
         if instruction.family == COPY:
             self._copies[number].append(CtaCopy(visit, place, self._subject.memory.number_of(first)))
         access = CtaAccess(visit, place, where, taking.copy(), bytes_of(instruction), first)

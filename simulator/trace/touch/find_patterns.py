@@ -7,12 +7,14 @@ stretch of iterations; where there would be many stretches, each iteration is li
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
 from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
 from ..cta.bases import Bases, probe_masks
+from ..own_copies import OwnUse
 from ..paths import OUTSIDE
 from ..positions import Iteration
 from .access_keys import Accesses, AccessKey, IterationAccess, Iterations, join_prologues
@@ -56,19 +58,20 @@ def uses_of(
         accesses = _without(accesses, scattered)
     prologues = cta_class.prologues
     join_prologues(accesses, prologues)
-    notes: list[str] = []
-    uses: list[AccessPattern] = []
-    uneven: set[int] = set()
-    listed: set[int] = set()
+    notes, uses = list[str](), list[AccessPattern]()
+    uneven, listed = set[int](), set[int]()
     for key, of_key in accesses.items():
         pipelined = key in prologues
         for iterations in split_by_bases(of_key, cta_class.bases, cta_class.group, pipelined):
             pattern = stride_pattern_of(iterations, cta_class.bases, prologues[key].depth if pipelined else 0)
-            if not pattern.affine and not pattern.restarts:
+            boxed = frozenset(copy.place for of_at in iterations.values() for copy in of_at if copy.box is not None)
+            own = cta_class.own_use(boxed, key.part[0])
+            if not pattern.affine and not pattern.restarts and own is None:
                 uneven.add(key.part[0])
-                listed |= {copy.place for copies in iterations.values() for copy in copies if copy.box is not None}
+                listed |= boxed
+            full = key.part[0] in in_full
             maker = _UseMaker(
-                cta_class=cta_class, key=key, iterations=iterations, pattern=pattern, in_full=key.part[0] in in_full
+                cta_class=cta_class, key=key, iterations=iterations, pattern=pattern, own=own, in_full=full
             )
             notes += maker.notes()
             uses += maker.uses()
@@ -91,13 +94,14 @@ class _UseMaker:
 
     Args:
         iterations: accesses of the representative; pattern: how addresses depend on the iteration;
-        in_full: whether all iterations were followed in all CTAs.
+        own: boxes of each CTA, where they are known; in_full: whether all iterations were followed in all CTAs.
     """
 
     cta_class: CtaClass
     key: AccessKey
     iterations: Iterations
     pattern: StridePattern
+    own: OwnUse | None
     in_full: bool
 
     @property
@@ -117,7 +121,7 @@ class _UseMaker:
 
     def notes(self) -> list[str]:
         """A remark where addresses are taken to be affine that are not, one line."""
-        if not self.irregular or self.in_full:
+        if not self.irregular or self.in_full or self.own:
             return []
         subject, key = self.cta_class.subject, self.key
         name = subject.memory.storages[key.storage].name if key.storage in subject.memory.storages else "?"
@@ -139,6 +143,7 @@ class _UseMaker:
         strides, layers = self.pattern.strides, self._layers()
         starts = self._starts(self.iterations[self.begin])
         boxed = bool(strides) and self.irregular and self.in_full and self.iterations[self.begin][0].box is not None
+        boxed |= self.own is not None
         for runs_at in layers[:1] if boxed else layers:
             stretches = stretches_of(runs_at, len(strides))
             uneven = None
@@ -173,7 +178,7 @@ class _UseMaker:
         )
         made = {at[-1] for at in first_iterations(self.iterations) if at}
         absent = self.pattern.restarts and not made.issuperset(self._program_rounds())
-        unlike = (self.irregular and self.in_full) or absent or len(stretches) > MOST_STRETCHES
+        unlike = self.own is not None or (self.irregular and self.in_full) or absent or len(stretches) > MOST_STRETCHES
         return unlike or shorter or not rounds_are_alike(runs_at)
 
     def _use(self, runs: Runs, starts: Array, zero_bytes: int) -> AccessPattern:
@@ -238,6 +243,9 @@ class _UseMaker:
     def _uneven(self, runs_at: Mapping[Iteration, Runs], boxed: bool) -> IrregularAddresses:
         """What each iteration touches, nothing in some. Args: boxed: whether boxes are listed, too."""
         cta_class, moves = self.cta_class, self.pattern.moves
+        if own := self.own:
+            slots = np.zeros((len(cta_class.group), prod(own.sizes)), dtype=np.int64)
+            return IrregularAddresses(origins=slots, shapes=(), sizes=own.sizes, boxes=own.boxes)
         sizes = self._sizes()
         made = self._in_rounds_alike(sizes)
         origins, shapes = [], []
