@@ -7,6 +7,7 @@ the n-th iteration that it makes of the loops around, whichever round that is in
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from ..emulator.threads import Threads, lanes_below, special_registers
 from ..emulator.tma.boxes import Boxes
 from .cta.access_steps import access_steps
 from .cta.address_slice import Tracer
-from .touch.listed_boxes import ListedBoxes, Planes, goes_on, listed, planes_of
+from .touch.access_patterns import IrregularAddresses
+from .touch.listed_boxes import Planes, goes_on, listed, planes_of
 from .touch.rounds import Trips
 
 
@@ -37,7 +39,7 @@ class OwnCopies:
 
     places: Mapping[int, _Place]
 
-    def of(self, places: Iterable[int], members: Array, around: tuple[Trips, ...]) -> "OwnUse | None":
+    def of(self, places: Iterable[int], members: Array, around: tuple[Trips, ...]) -> IrregularAddresses | None:
         """Boxes of a use in a loop, or in one inside another; None where iterations are no copies, one for one.
 
         Args:
@@ -62,15 +64,9 @@ class OwnCopies:
         boxes = listed(
             iteration, (np.stack(starts), np.stack(rows), np.stack(widths)), chosen[0].pitch, chosen[0].box_rows
         )
-        return OwnUse(boxes=boxes, sizes=(int(rounds.max()), width)[: len(around)])
-
-
-@dataclass(frozen=True, slots=True)
-class OwnUse:
-    """Boxes of a use. Args: sizes: iterations of each loop around that hold all of them."""
-
-    boxes: ListedBoxes
-    sizes: tuple[int, ...]
+        sizes = (int(rounds.max()), width)[: len(around)]
+        slots = np.zeros((len(members), prod(sizes)), dtype=np.int64)
+        return IrregularAddresses(origins=slots, shapes=(), sizes=sizes, boxes=boxes)
 
 
 def _slot(number: Array, around: tuple[Trips, ...], members: Array, width: int) -> Array:

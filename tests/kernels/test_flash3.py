@@ -209,3 +209,13 @@ def test_its_machine_code_is_followed() -> None:
     assert row.known_accesses == row.accesses
     assert row.traffic.smem_fill_bytes == pytest.approx(tiles * (1 + 2 * 8) * tile_bytes, rel=1e-4)
     assert row.traffic.time_s == pytest.approx(0.1063e-3, rel=0.16)
+
+
+def test_causal_tiles_are_loaded_by_each_ctas_own_list() -> None:
+    """Lists of unlike tiles are not followed along that of another CTA: each key tile that is seen is loaded once."""
+    with tilesight.capture("h200") as launches:
+        q, k, v = (torch.empty(2, 16, 1024, 128, dtype=torch.float16, device="meta") for _ in range(3))
+        prepare(q, k, v, problem_of(q, k, v, causal=True), sms=132).run()
+    (row,) = tilesight.predict(launches, "h200").rows
+    heads, tiles, tile_bytes = 2 * 16, 8, 128 * 128 * 2
+    assert row.traffic.smem_fill_bytes == pytest.approx(heads * tiles * (1 + tiles + 1) * tile_bytes, rel=1e-3)

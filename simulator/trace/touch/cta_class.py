@@ -8,9 +8,10 @@ from ..cta.bases import Bases
 from ..cta.cta_run import CtaRun
 from ..cta.group import CtaGroup
 from ..cta.traced_kernel import TracedKernel
-from ..own_copies import OwnCopies, OwnUse
+from ..own_copies import OwnCopies
 from ..paths import OUTSIDE
 from .access_keys import AccessKey, Prologue
+from .access_patterns import IrregularAddresses
 from .phases import Phases
 from .rounds import Rounds, Trips
 
@@ -38,7 +39,7 @@ class CtaClass:
     trips: Mapping[int, Trips] = field(default_factory=dict)
     own: OwnCopies | None = None
 
-    def own_use(self, places: frozenset[int], region: int) -> OwnUse | None:
+    def own_use(self, places: frozenset[int], region: int) -> IrregularAddresses | None:
         """Boxes of a use, where they are known of each CTA. Args: places: of its copies; region: that they are in."""
         if self.own is None or not places:
             return None

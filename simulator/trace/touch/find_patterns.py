@@ -7,14 +7,12 @@ stretch of iterations; where there would be many stretches, each iteration is li
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 import numpy as np
 
 from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
 from ..cta.bases import Bases, probe_masks
-from ..own_copies import OwnUse
 from ..paths import OUTSIDE
 from ..positions import Iteration
 from .access_keys import Accesses, AccessKey, IterationAccess, Iterations, join_prologues
@@ -69,7 +67,7 @@ def uses_of(
             if not pattern.affine and not pattern.restarts and own is None:
                 uneven.add(key.part[0])
                 listed |= boxed
-            full = key.part[0] in in_full
+            full = own is not None or key.part[0] in in_full
             maker = _UseMaker(
                 cta_class=cta_class, key=key, iterations=iterations, pattern=pattern, own=own, in_full=full
             )
@@ -101,7 +99,7 @@ class _UseMaker:
     key: AccessKey
     iterations: Iterations
     pattern: StridePattern
-    own: OwnUse | None
+    own: IrregularAddresses | None
     in_full: bool
 
     @property
@@ -111,8 +109,8 @@ class _UseMaker:
 
     @property
     def irregular(self) -> bool:
-        """Whether no stride gives the addresses."""
-        return not self.pattern.affine and not self.pattern.restarts
+        """Whether addresses are listed: no stride gives them, or all CTAs' are known."""
+        return self.own is not None or (not self.pattern.affine and not self.pattern.restarts)
 
     @property
     def trips(self) -> int:
@@ -121,7 +119,7 @@ class _UseMaker:
 
     def notes(self) -> list[str]:
         """A remark where addresses are taken to be affine that are not, one line."""
-        if not self.irregular or self.in_full or self.own:
+        if not self.irregular or self.in_full:
             return []
         subject, key = self.cta_class.subject, self.key
         name = subject.memory.storages[key.storage].name if key.storage in subject.memory.storages else "?"
@@ -143,7 +141,6 @@ class _UseMaker:
         strides, layers = self.pattern.strides, self._layers()
         starts = self._starts(self.iterations[self.begin])
         boxed = bool(strides) and self.irregular and self.in_full and self.iterations[self.begin][0].box is not None
-        boxed |= self.own is not None
         for runs_at in layers[:1] if boxed else layers:
             stretches = stretches_of(runs_at, len(strides))
             uneven = None
@@ -178,7 +175,7 @@ class _UseMaker:
         )
         made = {at[-1] for at in first_iterations(self.iterations) if at}
         absent = self.pattern.restarts and not made.issuperset(self._program_rounds())
-        unlike = self.own is not None or (self.irregular and self.in_full) or absent or len(stretches) > MOST_STRETCHES
+        unlike = (self.irregular and self.in_full) or absent or len(stretches) > MOST_STRETCHES
         return unlike or shorter or not rounds_are_alike(runs_at)
 
     def _use(self, runs: Runs, starts: Array, zero_bytes: int) -> AccessPattern:
@@ -243,9 +240,8 @@ class _UseMaker:
     def _uneven(self, runs_at: Mapping[Iteration, Runs], boxed: bool) -> IrregularAddresses:
         """What each iteration touches, nothing in some. Args: boxed: whether boxes are listed, too."""
         cta_class, moves = self.cta_class, self.pattern.moves
-        if own := self.own:
-            slots = np.zeros((len(cta_class.group), prod(own.sizes)), dtype=np.int64)
-            return IrregularAddresses(origins=slots, shapes=(), sizes=own.sizes, boxes=own.boxes)
+        if self.own:
+            return self.own
         sizes = self._sizes()
         made = self._in_rounds_alike(sizes)
         origins, shapes = [], []
