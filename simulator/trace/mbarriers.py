@@ -173,6 +173,6 @@ def _joined(events: list[_Event]) -> dict[int, int]:
 
     of_place: dict[int, int] = {}
     for event in events:
-        one, other = least(event.address), least(of_place.setdefault(event.place, event.address))
-        ring_of[max(one, other)] = min(one, other)
+        here, there = least(event.address), least(of_place.setdefault(event.place, event.address))
+        ring_of[max(here, there)] = min(here, there)
     return {address: least(address) for address in ring_of}

@@ -84,7 +84,7 @@ def _slot(number: Array, around: tuple[Trips, ...], members: Array, width: int) 
     return slot
 
 
-def own_copies(tracer: Tracer) -> OwnCopies:
+def follow_copies(tracer: Tracer) -> OwnCopies:
     """Follow all CTAs of a launch, each on its own way. Raises: as `follow_ctas`."""
     subject = tracer.subject
     kernel, flow = subject.kernel, subject.flow
@@ -97,8 +97,8 @@ def own_copies(tracer: Tracer) -> OwnCopies:
         copying, of_place = np.broadcast_to(active, shape), places[place]
         number, before = of_place.made.copy(), len(of_place.planes)
         for warp in np.flatnonzero(copying.any(axis=(0, 2))):
-            one = boxes.of(lambda array, warp=warp: np.broadcast_to(array, shape)[:, warp])  # type: ignore[misc]
-            for starts, rows, width in planes_of(one):
+            of_warp = boxes.of(lambda array, warp=warp: np.broadcast_to(array, shape)[:, warp])  # type: ignore[misc]
+            for starts, rows, width in planes_of(of_warp):
                 planes = starts, rows * copying[:, warp, 0], width
                 if len(of_place.planes) > before and goes_on(of_place.planes[-1][1], planes):
                     last = of_place.planes[-1][1]

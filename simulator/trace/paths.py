@@ -125,19 +125,12 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
         CannotFollow: loops of specialised warps do not run side by side; one line.
     """
     headers = {loop.header: number for number, loop in enumerate(flow.loops)}
-    known: dict[tuple[int, ...], ControlPath] = {}
-    warps = []
-    for run in blocks:
-        key = tuple(run)
-        if key not in known:
-            path = _nested(key, flow, headers, frozenset(), frozenset())
-            if visited := frozenset(_visited(path)):
-                path = _nested(key, flow, headers, frozenset(), visited)
-            known[key] = path
-        warps.append(known[key])
-    nests = [_loops_of(path) for path in warps]
-    shapes = {tuple((parent, leaf) for _, parent, _, leaf in nest) for nest in nests}
-    if len(shapes) > 1:
+    for loosely in (False, True):
+        warps = _paths_of(blocks, flow, headers, loosely)
+        nests = [_loops_of(path) for path in warps]
+        if len({tuple((parent, leaf) for _, parent, _, leaf in nest) for nest in nests}) == 1:
+            break
+    else:
         raise CannotFollow("warps of a CTA run loops of different nesting (specialised warps): not modelled")
     counts = [max(nest[number][2] for nest in nests) for number in range(len(nests[0]))]
     mixed = {path: mixtures(path) for path in dict.fromkeys(warps)}
@@ -161,8 +154,27 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
     )
 
 
+def _paths_of(
+    blocks: Sequence[Sequence[int]], flow: Flow, headers: Mapping[int, int], loosely: bool
+) -> list[ControlPath]:
+    """The paths of warps. Args: headers, loosely: as of `_nested`."""
+    known: dict[tuple[int, ...], ControlPath] = {}
+    for key in map(tuple, blocks):
+        if key not in known:
+            path = _nested(key, flow, headers, frozenset(), frozenset(), loosely)
+            if visited := frozenset(_visited(path)):
+                path = _nested(key, flow, headers, frozenset(), visited, loosely)
+            known[key] = path
+    return [known[tuple(run)] for run in blocks]
+
+
 def _nested(
-    blocks: tuple[int, ...], flow: Flow, headers: Mapping[int, int], inside: frozenset[int], kept: frozenset[int]
+    blocks: tuple[int, ...],
+    flow: Flow,
+    headers: Mapping[int, int],
+    inside: frozenset[int],
+    kept: frozenset[int],
+    loosely: bool,
 ) -> ControlPath:
     """Blocks with the loops among them as visits.
 
@@ -170,6 +182,7 @@ def _nested(
         headers: block -> loop that begins with it.
         inside: loops around all of the blocks.
         kept: loops that are visits also where they run once, as they repeat elsewhere on the path.
+        loosely: whether iterations are alike that share most of their blocks: of two, the last has nothing to go on to.
     """
     path: list[int | LoopVisit] = []
     at = 0
@@ -186,19 +199,24 @@ def _nested(
         begins = [place for place in range(at, stop) if blocks[place] == header]
         ends = [*begins[1:], stop]
         iterations = [
-            _nested(blocks[begin:end], flow, headers, inside | {loop}, kept)
+            _nested(blocks[begin:end], flow, headers, inside | {loop}, kept, loosely)
             for begin, end in zip(begins, ends, strict=True)
         ]
         kinds = Counter(
             tuple(item.loop - len(headers) if isinstance(item, LoopVisit) else item for item in iteration)
             for iteration in iterations
         )
-        if max(kinds.values()) > 1 or loop in kept:
+        if max(kinds.values()) > 1 or loop in kept or (loosely and _share_most([*kinds][:2])):
             path.append(LoopVisit(loop, tuple(iterations)))
         else:
             path += [item for iteration in iterations for item in iteration]
         at = stop
     return tuple(path)
+
+
+def _share_most(kinds: Sequence[tuple[int, ...]]) -> bool:
+    """Whether two kinds of iterations have more blocks in common than not."""
+    return len(kinds) == 2 and 2 * len({*kinds[0]} & {*kinds[1]}) > len({*kinds[0]} | {*kinds[1]})
 
 
 def _visited(path: ControlPath) -> Iterator[int]:

@@ -17,7 +17,7 @@ from ..cta.cta_run import MOST_ACCESSES, CtaRun, follow_cta, follow_ctas
 from ..cta.group import CtaGroup, regions_exchanging
 from ..cta.traced_kernel import TracedKernel
 from ..cta.unknown_values import UnknownValues
-from ..own_copies import OwnCopies, own_copies
+from ..own_copies import OwnCopies, follow_copies
 from ..paths import OUTSIDE
 from ..positions import blocks_of
 from .access_keys import find_prologues
@@ -122,7 +122,7 @@ class _Classifier:
 
     Args:
         counts, room_bytes, notes: as in `classes_of`; checked: numbers of CTAs known to stay within their tensors;
-        own: what all CTAs copy, where that was asked for.
+        copies: what all CTAs copy, where that was asked for.
     """
 
     tracer: Tracer
@@ -130,7 +130,7 @@ class _Classifier:
     room_bytes: float
     notes: list[str]
     checked: set[int] = field(default_factory=set)
-    own: OwnCopies | None = None
+    copies: OwnCopies | None = None
 
     def classes(self, members: Array, representative: CtaRun | None = None) -> list[PathClass]:
         """Classes of CTAs that run the same blocks; some of few iterations may have fewer loops.
@@ -152,8 +152,8 @@ class _Classifier:
         # Of copies by TMA at addresses that are not affine each CTA's are listed as they are.
         listed = uses_of(cta_class).listed if self.tracer.code_slice.copying else frozenset()
         if listed and run.paths.specialised:
-            self.own = self.own or own_copies(self.tracer)
-            cta_class = replace(cta_class, own=self.own, trips=trips)
+            self.copies = self.copies or follow_copies(self.tracer)
+            cta_class = replace(cta_class, copies=self.copies, trips=trips)
         kinds = find_mask_kinds(self.tracer, cta_class, self.notes, listed, frozenset(changing))
         scattered = Scattered(self.tracer, cta_class, kinds.scattered, self.notes)
         masked: list[MaskClass] = []

@@ -26,7 +26,7 @@ class CtaClass:
         rounds: region inside another -> iterations of that one in which a program runs it;
         phases: how the control path is cut; prologues: key of a loop's copies -> the copies ahead of it;
         room_bytes: of L1, for each of the CTAs that share an SM [B];
-        trips: region -> its iterations, of all CTAs of the launch; own: what each of these copies by TMA, where known.
+        trips: region -> its iterations, of all CTAs of the launch; copies: what each copies by TMA, where known.
     """
 
     subject: TracedKernel
@@ -37,17 +37,17 @@ class CtaClass:
     prologues: Mapping[AccessKey, Prologue]
     room_bytes: float
     trips: Mapping[int, Trips] = field(default_factory=dict)
-    own: OwnCopies | None = None
+    copies: OwnCopies | None = None
 
     def own_use(self, places: frozenset[int], region: int) -> IrregularAddresses | None:
         """Boxes of a use, where they are known of each CTA. Args: places: of its copies; region: that they are in."""
-        if self.own is None or not places:
+        if self.copies is None or not places:
             return None
         around: list[Trips] = []
         while region != OUTSIDE:
             around.insert(0, self.trips[region])
             region = self.representative.paths.regions[region].parent
-        return self.own.of(places, self.group.ctas, tuple(around))
+        return self.copies.of(places, self.group.ctas, tuple(around))
 
     @property
     def representative(self) -> CtaRun:

@@ -63,13 +63,13 @@ def uses_of(
         for iterations in split_by_bases(of_key, cta_class.bases, cta_class.group, pipelined):
             pattern = stride_pattern_of(iterations, cta_class.bases, prologues[key].depth if pipelined else 0)
             boxed = frozenset(copy.place for of_at in iterations.values() for copy in of_at if copy.box is not None)
-            own = cta_class.own_use(boxed, key.part[0])
-            if not pattern.affine and not pattern.restarts and own is None:
+            exact = cta_class.own_use(boxed, key.part[0])
+            if not pattern.affine and not pattern.restarts and exact is None:
                 uneven.add(key.part[0])
                 listed |= boxed
-            full = own is not None or key.part[0] in in_full
+            full = exact is not None or key.part[0] in in_full
             maker = _UseMaker(
-                cta_class=cta_class, key=key, iterations=iterations, pattern=pattern, own=own, in_full=full
+                cta_class=cta_class, key=key, iterations=iterations, pattern=pattern, exact=exact, in_full=full
             )
             notes += maker.notes()
             uses += maker.uses()
@@ -92,14 +92,14 @@ class _UseMaker:
 
     Args:
         iterations: accesses of the representative; pattern: how addresses depend on the iteration;
-        own: boxes of each CTA, where they are known; in_full: whether all iterations were followed in all CTAs.
+        exact: boxes of each CTA, where they are known; in_full: whether all iterations were followed in all CTAs.
     """
 
     cta_class: CtaClass
     key: AccessKey
     iterations: Iterations
     pattern: StridePattern
-    own: IrregularAddresses | None
+    exact: IrregularAddresses | None
     in_full: bool
 
     @property
@@ -110,7 +110,7 @@ class _UseMaker:
     @property
     def irregular(self) -> bool:
         """Whether addresses are listed: no stride gives them, or all CTAs' are known."""
-        return self.own is not None or (not self.pattern.affine and not self.pattern.restarts)
+        return self.exact is not None or (not self.pattern.affine and not self.pattern.restarts)
 
     @property
     def trips(self) -> int:
@@ -240,8 +240,8 @@ class _UseMaker:
     def _uneven(self, runs_at: Mapping[Iteration, Runs], boxed: bool) -> IrregularAddresses:
         """What each iteration touches, nothing in some. Args: boxed: whether boxes are listed, too."""
         cta_class, moves = self.cta_class, self.pattern.moves
-        if self.own:
-            return self.own
+        if self.exact:
+            return self.exact
         sizes = self._sizes()
         made = self._in_rounds_alike(sizes)
         origins, shapes = [], []
