@@ -198,7 +198,7 @@ def test_gluon_is_imported_where_it_is_used() -> None:
 
 
 def test_its_machine_code_is_followed() -> None:
-    """Rings, groups and turns: what an SM takes comes from its code, near to the 0.1063 ms of an H200; K and V whole."""
+    """Rings, groups and turns: what an SM takes comes from its code, near to 0.1063 ms of an H200; K and V whole."""
     with tilesight.capture("h200") as launches:
         q, k, v = (torch.empty(8, 16, 1024, 128, dtype=torch.float16, device="meta") for _ in range(3))
         prepare(q, k, v, problem_of(q, k, v), sms=132).run()

@@ -17,7 +17,7 @@ from ..cta.cta_run import MOST_ACCESSES, CtaRun, follow_cta, follow_ctas
 from ..cta.group import CtaGroup, regions_exchanging
 from ..cta.traced_kernel import TracedKernel
 from ..cta.unknown_values import UnknownValues
-from ..own_copies import OwnCopies, follow_copies
+from ..numbering import number_rows
 from ..paths import OUTSIDE
 from ..positions import blocks_of
 from .access_keys import find_prologues
@@ -29,7 +29,7 @@ from .find_patterns import uses_of
 from .in_l1 import REACH
 from .listed_boxes import listings_of_boxes
 from .mask_classes import MaskClasses, changing_masks, find_mask_kinds
-from .numbering import number_rows
+from .own_copies import OwnCopies, follow_copies
 from .phases import Part, Phases, find_phases
 from .rounds import Trips, rounds_of, trips_of
 from .scattered.lists import Scattered

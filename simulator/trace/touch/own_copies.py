@@ -11,16 +11,16 @@ from math import prod
 
 import numpy as np
 
-from ..emulator.compile_blocks import compile_blocks
-from ..emulator.run_blocks import run_blocks
-from ..emulator.thread_values import Array
-from ..emulator.threads import Threads, lanes_below, special_registers
-from ..emulator.tma.boxes import Boxes
-from .cta.access_steps import access_steps
-from .cta.address_slice import Tracer
-from .touch.access_patterns import IrregularAddresses
-from .touch.listed_boxes import Planes, goes_on, listed, planes_of
-from .touch.rounds import Trips
+from ...emulator.compile_blocks import compile_blocks
+from ...emulator.run_blocks import run_blocks
+from ...emulator.thread_values import Array
+from ...emulator.threads import Threads, lanes_below, special_registers
+from ...emulator.tma.boxes import Boxes
+from ..cta.access_steps import access_steps
+from ..cta.address_slice import Tracer
+from .access_patterns import IrregularAddresses
+from .listed_boxes import Planes, goes_on, listed, planes_of
+from .rounds import Trips
 
 
 @dataclass(slots=True)
@@ -65,8 +65,8 @@ class OwnCopies:
             iteration, (np.stack(starts), np.stack(rows), np.stack(widths)), chosen[0].pitch, chosen[0].box_rows
         )
         sizes = (int(rounds.max()), width)[: len(around)]
-        slots = np.zeros((len(members), prod(sizes)), dtype=np.int64)
-        return IrregularAddresses(origins=slots, shapes=(), sizes=sizes, boxes=boxes)
+        unused = np.zeros((len(members), prod(sizes)), dtype=np.int64)
+        return IrregularAddresses(origins=unused, shapes=(), sizes=sizes, boxes=boxes)
 
 
 def _slot(number: Array, around: tuple[Trips, ...], members: Array, width: int) -> Array:
