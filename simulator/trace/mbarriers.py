@@ -17,7 +17,7 @@ from ..emulator.read_operands import global_address_of, number_of, predicate_of
 from ..emulator.run_blocks import run_blocks
 from ..emulator.semantics import compile_instruction
 from ..emulator.thread_values import Array, known_to_all, narrowed_to
-from ..emulator.threads import Step, Threads, special_registers
+from ..emulator.threads import Step, Threads
 from ..launch.traced import Mbarrier
 from ..limits import WARP_THREADS
 from ..refusal import CannotFollow, Refused
@@ -104,7 +104,7 @@ def _events(subject: TracedKernel, doubts: UnknownValues, cta: int) -> list[_Eve
     steps |= {place: step_of(place, instruction) for place, instruction in places.items()}
     code = compile_blocks(flow, code_slice.places, steps, doubts.settle)
     kernel = subject.kernel
-    special = special_registers(kernel.grid, np.array([cta]), kernel.warps, kernel.first)
+    special = kernel.special_registers(np.array([cta]))
     run_blocks(flow, code, Threads(constants=subject.constants, special=special), 1, kernel.warps)
     return events
 

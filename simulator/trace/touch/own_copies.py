@@ -14,8 +14,9 @@ import numpy as np
 from ...emulator.compile_blocks import compile_blocks
 from ...emulator.run_blocks import run_blocks
 from ...emulator.thread_values import Array
-from ...emulator.threads import Threads, lanes_below, special_registers
+from ...emulator.threads import Threads, lanes_below, thread_numbers
 from ...emulator.tma.boxes import Boxes
+from ...limits import WARP_THREADS
 from ..cta.access_steps import access_steps
 from ..cta.address_slice import Tracer
 from .access_patterns import IrregularAddresses
@@ -112,9 +113,10 @@ def follow_copies(tracer: Tracer) -> OwnCopies:
 
     steps = access_steps(subject, tracer.code_slice, tracer.doubts, record)
     code = compile_blocks(flow, tracer.code_slice.places, steps, tracer.doubts.settle)
-    special = special_registers(kernel.grid, np.arange(kernel.ctas), kernel.warps, kernel.first)
+    special = kernel.special_registers(np.arange(kernel.ctas))
     lane = np.zeros((1, 1, 1), dtype=np.int64)
     special |= {"SR_LANEID": (lane, True), "SR_LTMASK": (lanes_below(lane), True)}
-    special["SR_TID.X"] = special["SR_TID.X"][0][:, :, :1], True
+    first_lanes = WARP_THREADS * np.arange(kernel.warps, dtype=np.int64).reshape(1, -1, 1)
+    special |= thread_numbers(first_lanes, kernel.resources.threads)
     run_blocks(flow, code, Threads(constants=subject.constants, special=special), kernel.ctas, kernel.warps)
     return OwnCopies(dict(places))
