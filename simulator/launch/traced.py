@@ -27,6 +27,20 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mbarrier:
+    """What an instruction does with mbarriers: with a ring of them, which warps go round one after the other.
+
+    Args:
+        ring: its number; ahead: the first phase that a warp waits for, or arrives at, is so many before the first one.
+        arrivals: warps that complete a phase together.
+    """
+
+    ring: int
+    ahead: int
+    arrivals: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TracedCode:
     """How a part of a traced program was found: CTAs that go the same way through the code.
 
@@ -39,6 +53,7 @@ class TracedCode:
         scattered: place of an access each of whose lanes touches a sector of its own -> lanes of a warp that take part,
             in the mean, and bytes that each moves [B];
         box_bytes: place of a copy by TMA -> what the CTA moves there each time [B].
+        mbarriers: place of an instruction on mbarriers -> its ring, of specialised warps.
         loads: place of a load -> what it does to the threads that are followed, where given data tell addresses.
     """
 
@@ -51,4 +66,5 @@ class TracedCode:
     issued: np.ndarray = field(repr=False, compare=False)
     scattered: Mapping[int, tuple[float, int]] = field(default_factory=dict)
     box_bytes: Mapping[int, float] = field(default_factory=dict)
+    mbarriers: Mapping[int, Mbarrier] = field(default_factory=dict)
     loads: Mapping[int, Callable[[Any, np.ndarray], None]] = field(default_factory=dict, repr=False, compare=False)

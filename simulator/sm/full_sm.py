@@ -61,7 +61,7 @@ def measure_full_sm(
     together = {number: _iteration_cycles(machine, alone, number, resident) for number in leaves}
     # Cycles from one iteration of any of its CTAs to the next.
     in_loops = {number: 1.0 / float(np.sum(1.0 / slots)) for number, slots in together.items()}
-    trips = {number: region.whole(SHORT_TRIPS) if region.leaf else 1 for number, region in enumerate(regions)}
+    trips = {number: region.few(SHORT_TRIPS) for number, region in enumerate(regions)}
     _, _, counts = machine.paths.traces(trips)
     inside = sum(counts[number] * cycles for number, cycles in in_loops.items())
     straight = sum(counts.get(number, 1) * cost.cycles for number, cost in alone.items() if number not in in_loops)
@@ -110,7 +110,7 @@ def _iteration_cycles(machine: Machine, alone: Mapping[int, RegionCost], number:
 
 def _begins(machine: Machine, number: int, offsets: np.ndarray, trips: int) -> list[np.ndarray]:
     """When each CTA begins each of so many iterations of a region. Args: offsets: when CTAs start."""
-    every = {other: SETTLED if region.leaf else 1 for other, region in enumerate(machine.paths.regions)}
+    every = {other: SETTLED if region.leaf else region.least for other, region in enumerate(machine.paths.regions)}
     run = machine.run(every | {number: trips}, offsets, together=number)
     return [run.times(slot, number) for slot in range(len(offsets))]
 

@@ -65,7 +65,10 @@ def latency_slacks(
         if part.after or part.region == OUTSIDE:
             continue
         if launch.traced and _is_cut(attribution.steps[0], launch):
-            continue  # its code is cut where it waits, so that each step waits once
+            # Its code is cut where it waits, so that each step waits once; but not for what other warps loaded ahead.
+            if launch.traced[0].mbarriers and far[part.region].cycles - cycles[part.region] < FAR_CYCLES:
+                slacks |= {name: LatencySlack(waits=0) for name in attribution.steps}
+            continue
         # An iteration of the code may be part of a step, or several of them.
         times = attribution.times
         from_far, from_l2 = times * far[part.region].cycles, times * cycles[part.region]

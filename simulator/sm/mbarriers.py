@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.sm import instruction as sm
 from ..launch.program import Launch
+from ..launch.traced import Mbarrier
 from ..launch.walk import moved_bytes, steps
 from ..limits import SMEM_LINE_BYTES
 from ..sass.decode import Instruction
@@ -51,6 +52,8 @@ def with_channels(code: np.ndarray, launch: Launch, paths: CtaPaths) -> np.ndarr
     """
     code = code.copy()
     kinds = code["kind"]
+    if launch.traced and launch.traced[0].mbarriers:
+        return _on_rings(code, launch, launch.traced[0].mbarriers)
     if not launch.consumer_warps:
         code["copies"][kinds == sm.EXPECT] = 1
         code["in_order"][kinds == sm.MBARRIER_WAIT] = 1
@@ -59,7 +62,7 @@ def with_channels(code: np.ndarray, launch: Launch, paths: CtaPaths) -> np.ndarr
     offset_of = {place: _offset(paths.flow.instructions[place]) for place in places}
     offsets = sorted(set(offset_of.values()))
     if len(offsets) > sm.CHANNELS:
-        raise ValueError(f"kernel {launch.name}: {len(offsets)} rings of mbarriers; at most {sm.CHANNELS} are followed")
+        raise ValueError(_too_many(launch, len(offsets)))
     given_back = {offset_of[place] for place in places if kinds[place] == sm.ARRIVE}
     for place, offset in offset_of.items():
         code["channel"][place] = offsets.index(offset)
@@ -68,6 +71,22 @@ def with_channels(code: np.ndarray, launch: Launch, paths: CtaPaths) -> np.ndarr
         elif kinds[place] == sm.MBARRIER_WAIT and offset in given_back:
             code["free_phases"][place] = launch.num_stages
     return _with_matmul_waits(code, paths)
+
+
+def _on_rings(code: np.ndarray, launch: Launch, rings: Mapping[int, Mbarrier]) -> np.ndarray:
+    """The code with the rings that its instructions were seen to use. Raises: as `with_channels`."""
+    if (most := 1 + max(use.ring for use in rings.values())) > sm.CHANNELS:
+        raise ValueError(_too_many(launch, most))
+    for place, use in rings.items():
+        code["channel"][place], code["free_phases"][place] = use.ring, use.ahead
+        code["arrivals"][place] = use.arrivals
+        if code["kind"][place] == sm.EXPECT:
+            code["copies"][place] = _copies_after(code["kind"], place)
+    return code
+
+
+def _too_many(launch: Launch, rings: int) -> str:
+    return f"kernel {launch.name}: {rings} rings of mbarriers; at most {sm.CHANNELS} are followed"
 
 
 def _with_matmul_waits(code: np.ndarray, paths: CtaPaths) -> np.ndarray:

@@ -41,7 +41,7 @@ def single_cta_costs(machine: Machine, more_trips: int = SETTLED) -> dict[int, R
         region -> its cost; `OUTSIDE` -> that of the straight code.
     """
     regions = machine.paths.regions
-    base = {number: region.whole(LONE_TRIPS) if region.leaf else 1 for number, region in enumerate(regions)}
+    base = {number: region.few(LONE_TRIPS) for number, region in enumerate(regions)}
     first = machine.run(base, np.zeros(1))
     costs: dict[int, RegionCost] = {}
     # Those inside come after the ones around them.

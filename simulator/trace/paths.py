@@ -33,12 +33,19 @@ class Region:
         count: iterations that the CTA runs in all.
         leaf: whether there is none inside.
         period: iterations after which a mixture of them repeats; 1 where they are alike.
+        least: iterations to run of what holds others: 2 where specialised warps pass on what the next one begins with,
+            and the last has none.
     """
 
     parent: int
     count: int
     leaf: bool
     period: int = 1
+    least: int = 1
+
+    def few(self, iterations: int) -> int:
+        """So many iterations of an innermost loop, as few as can be of others."""
+        return self.whole(iterations) if self.leaf else self.least
 
     def whole(self, iterations: int) -> int:
         """So many iterations, or the next number of them that holds mixtures whole."""
@@ -62,6 +69,11 @@ class CtaPaths:
     regions: tuple[Region, ...]
     region_of: tuple[Mapping[int, int], ...]
     mixtures: tuple[Mapping[int, tuple[ControlPath, ...]], ...]
+
+    @property
+    def specialised(self) -> bool:
+        """Whether warps run loops of their own, side by side."""
+        return len({tuple(regions) for regions in self.region_of}) > 1
 
     def executed(self, warp: int) -> Iterator[tuple[int, int]]:
         """All blocks that a warp runs, each with the region that it belongs to."""
@@ -113,19 +125,12 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
         CannotFollow: loops of specialised warps do not run side by side; one line.
     """
     headers = {loop.header: number for number, loop in enumerate(flow.loops)}
-    known: dict[tuple[int, ...], ControlPath] = {}
-    warps = []
-    for run in blocks:
-        key = tuple(run)
-        if key not in known:
-            path = _nested(key, flow, headers, frozenset(), frozenset())
-            if visited := frozenset(_visited(path)):
-                path = _nested(key, flow, headers, frozenset(), visited)
-            known[key] = path
-        warps.append(known[key])
-    nests = [_loops_of(path) for path in warps]
-    shapes = {tuple((parent, leaf) for _, parent, _, leaf in nest) for nest in nests}
-    if len(shapes) > 1:
+    for loosely in (False, True):
+        warps = _paths_of(blocks, flow, headers, loosely)
+        nests = [_loops_of(path) for path in warps]
+        if len({tuple((parent, leaf) for _, parent, _, leaf in nest) for nest in nests}) == 1:
+            break
+    else:
         raise CannotFollow("warps of a CTA run loops of different nesting (specialised warps): not modelled")
     counts = [max(nest[number][2] for nest in nests) for number in range(len(nests[0]))]
     mixed = {path: mixtures(path) for path in dict.fromkeys(warps)}
@@ -133,20 +138,43 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
         max(len(mixed[path].get(nest[number][0], (None,))) for path, nest in zip(warps, nests, strict=True))
         for number in range(len(nests[0]))
     ]
+    region_of = tuple({loop: number for number, (loop, *_) in enumerate(nest)} for nest in nests)
+    specialised = len({tuple(regions) for regions in region_of}) > 1
+    ending = {loop for path in mixed for loop in _ends_otherwise(path)} if specialised else set()
+    leasts = [1 + any(nest[number][0] in ending for nest in nests) for number in range(len(nests[0]))]
     return CtaPaths(
         flow=flow,
         warps=tuple(warps),
         regions=tuple(
-            Region(parent=parent, count=count, leaf=leaf, period=period)
-            for (_, parent, _, leaf), count, period in zip(nests[0], counts, periods, strict=True)
+            Region(parent=parent, count=count, leaf=leaf, period=period, least=least)
+            for (_, parent, _, leaf), count, period, least in zip(nests[0], counts, periods, leasts, strict=True)
         ),
-        region_of=tuple({loop: number for number, (loop, *_) in enumerate(nest)} for nest in nests),
+        region_of=region_of,
         mixtures=tuple(mixed[path] for path in warps),
     )
 
 
+def _paths_of(
+    blocks: Sequence[Sequence[int]], flow: Flow, headers: Mapping[int, int], loosely: bool
+) -> list[ControlPath]:
+    """The paths of warps. Args: headers, loosely: as of `_nested`."""
+    known: dict[tuple[int, ...], ControlPath] = {}
+    for key in map(tuple, blocks):
+        if key not in known:
+            path = _nested(key, flow, headers, frozenset(), frozenset(), loosely)
+            if visited := frozenset(_visited(path)):
+                path = _nested(key, flow, headers, frozenset(), visited, loosely)
+            known[key] = path
+    return [known[tuple(run)] for run in blocks]
+
+
 def _nested(
-    blocks: tuple[int, ...], flow: Flow, headers: Mapping[int, int], inside: frozenset[int], kept: frozenset[int]
+    blocks: tuple[int, ...],
+    flow: Flow,
+    headers: Mapping[int, int],
+    inside: frozenset[int],
+    kept: frozenset[int],
+    loosely: bool,
 ) -> ControlPath:
     """Blocks with the loops among them as visits.
 
@@ -154,6 +182,7 @@ def _nested(
         headers: block -> loop that begins with it.
         inside: loops around all of the blocks.
         kept: loops that are visits also where they run once, as they repeat elsewhere on the path.
+        loosely: whether iterations are alike that share most of their blocks: of two, the last has nothing to go on to.
     """
     path: list[int | LoopVisit] = []
     at = 0
@@ -170,19 +199,24 @@ def _nested(
         begins = [place for place in range(at, stop) if blocks[place] == header]
         ends = [*begins[1:], stop]
         iterations = [
-            _nested(blocks[begin:end], flow, headers, inside | {loop}, kept)
+            _nested(blocks[begin:end], flow, headers, inside | {loop}, kept, loosely)
             for begin, end in zip(begins, ends, strict=True)
         ]
         kinds = Counter(
             tuple(item.loop - len(headers) if isinstance(item, LoopVisit) else item for item in iteration)
             for iteration in iterations
         )
-        if max(kinds.values()) > 1 or loop in kept:
+        if max(kinds.values()) > 1 or loop in kept or (loosely and _share_most([*kinds][:2])):
             path.append(LoopVisit(loop, tuple(iterations)))
         else:
             path += [item for iteration in iterations for item in iteration]
         at = stop
     return tuple(path)
+
+
+def _share_most(kinds: Sequence[tuple[int, ...]]) -> bool:
+    """Whether two kinds of iterations have more blocks in common than not."""
+    return len(kinds) == 2 and 2 * len({*kinds[0]} & {*kinds[1]}) > len({*kinds[0]} | {*kinds[1]})
 
 
 def _visited(path: ControlPath) -> Iterator[int]:
@@ -220,6 +254,17 @@ def _loops_of(path: ControlPath) -> list[tuple[int, int, int, bool]]:
 
     number(inside[OUTSIDE], OUTSIDE)
     return nest
+
+
+def _ends_otherwise(path: ControlPath) -> Iterator[int]:
+    """Loops whose last iteration is unlike the first, what repeats inside apart."""
+    for item in path:
+        if isinstance(item, LoopVisit):
+            first, last = (
+                [part for part in item.iterations[end] if not isinstance(part, LoopVisit)] for end in (0, -1)
+            )
+            if first != last:
+                yield item.loop
 
 
 def _merge(order: list[int], visited: Sequence[int]) -> None:

@@ -106,6 +106,19 @@ def test_a_producer_waits_until_its_consumer_has_given_room_back() -> None:
     assert seen.cycles == pytest.approx(LATENCIES.bulk_copy + trips * 600, rel=0.02)
 
 
+def test_room_is_given_back_by_all_that_read_it() -> None:
+    """A producer would fill buffers that the slower of two groups still reads, or one arrival count for two."""
+    full, room, trips = 0, 1, 20
+    code = Code().add(op.MBARRIER_WAIT, channel=room, free_phases=2).add(op.EXPECT, channel=full, copies=1)
+    code.add(op.BULK_COPY, smem=4.0)
+    for warp, stalls in ((1, 10), (2, 40)):
+        code.add(op.MBARRIER_WAIT, channel=full).add(stall=15, times=stalls)
+        code.add(op.ARRIVE, channel=room, leader=warp, arrivals=2)
+    seen = walk(code, [[(0, 3, 0)] * trips, [(3, 15, -1)] * trips, [(15, 57, -1)] * trips])
+    assert np.diff(seen.times(0))[3:-1] == pytest.approx(600, rel=0.02)
+    assert seen.cycles == pytest.approx(LATENCIES.bulk_copy + trips * 600, rel=0.02)
+
+
 def test_a_spill_takes_the_way_to_l2_and_its_warp_goes_on() -> None:
     """Spills would cost what shared memory takes, or a round trip each."""
     spill = {"kind": op.STORE, "pipe": op.LSU, "interval": 2.0, "smem": 1.0, "spills": 1, "queued_lines": 40.0}

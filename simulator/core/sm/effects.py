@@ -66,6 +66,14 @@ def _mbarrier(
         state.coming[slot, channel] -= 1
         if state.coming[slot, channel] == 0:
             complete_phase(state, slot, channel, arrival)
+    elif leads and instruction.arrivals > 1:
+        channel = instruction.channel
+        state.waited[warp, channel] += 1
+        number = state.waited[warp, channel] % RING
+        state.given[slot, channel, number] += 1
+        if state.given[slot, channel, number] == instruction.arrivals:
+            state.given[slot, channel, number] = 0
+            complete_phase(state, slot, channel, finish)
     elif leads:
         channel = instruction.channel
         state.announced[slot, channel] += 1

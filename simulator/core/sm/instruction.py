@@ -54,6 +54,7 @@ class SmInstruction(NamedTuple):
         copies: (EXPECT) bulk copies that it announces.
         free_phases: (MBARRIER_WAIT) first phases that nobody has to complete.
         in_order: (MBARRIER_WAIT) whether each wait is for the next phase announced, and over at once without one.
+        arrivals: (ARRIVE) of warps, that complete a phase together.
         leader: (EXPECT, BULK_COPY, ARRIVE, BULK_STORE, BULK_COMMIT, TENSOR_MEMORY_MATMUL, MATMUL_COMMIT) warp that acts
             for its CTA; -1: none.
         interval_cycles: that its sub-core's pipe is taken [cycles].
@@ -87,6 +88,7 @@ class SmInstruction(NamedTuple):
     copies: int = 0
     free_phases: int = 0
     in_order: int = 0
+    arrivals: int = 1
     leader: int = -1
     interval_cycles: float = 1.0
     fma_cycles: float = 0.0

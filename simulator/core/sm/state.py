@@ -86,12 +86,13 @@ class State(NamedTuple):
         issued: warp -> matmuls that it has issued.
         matmul_groups: warp, group modulo `RING` -> matmuls up to its end; last: groups that the warp has committed.
         at_barrier: warp -> barrier that it waits at; -1: none.
-        waited: warp, channel -> phases that it has waited for.
+        waited: warp, channel -> phases that it has waited for, or arrived at where several warps do.
         started, finished: warpgroup -> matmuls.
         matmul_times: warpgroup, matmul modulo `RING` -> when it began, and ended.
         joined: warpgroup, matmul modulo `RING` -> warps that have issued it.
         announced, complete: slot, channel -> phases.
         coming: slot, channel -> bulk copies that the announced phase still lacks.
+        given: slot, channel, phase modulo `RING` -> warps that have arrived, where it takes several.
         phase_time: slot, channel, phase modulo `RING` -> when it is complete.
         channel: slot -> the channel of the last announcement.
         arrived: slot, barrier -> warps.
@@ -151,6 +152,7 @@ class State(NamedTuple):
     announced: np.ndarray
     complete: np.ndarray
     coming: np.ndarray
+    given: np.ndarray
     phase_time: np.ndarray
     channel: np.ndarray
     arrived: np.ndarray
@@ -232,6 +234,7 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         announced=whole(slots, channels),
         complete=whole(slots, channels),
         coming=whole(slots, channels),
+        given=whole(slots, channels, RING),
         phase_time=np.zeros((slots, channels, RING)),
         channel=whole(slots),
         arrived=whole(slots, BARRIERS),

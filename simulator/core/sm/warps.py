@@ -31,6 +31,7 @@ def start_cta(state: State, trace: np.ndarray, roles: np.ndarray, slot: int) -> 
     _log(state, slot, START, begin)
     state.arrived[slot] = 0
     state.announced[slot] = state.complete[slot] = 0
+    state.given[slot] = 0
     state.phase_time[slot] = 0.0
     for group in range(slot * per_cta, (slot + 1) * per_cta):
         state.started[group] = state.finished[group] = 0

@@ -9,12 +9,9 @@ from functools import lru_cache
 
 from ...emulator.access_lanes import Touch
 from ...emulator.compute.warp_lanes import EXCHANGES
-from ...emulator.global_memory import copy_of_memory, load_of_memory
-from ...emulator.semantics import compile_instruction, havoc
-from ...emulator.thread_values import Array, known_to_all, narrowed_to
-from ...emulator.threads import Step, Threads
+from ...emulator.thread_values import Array
 from ...emulator.tma.boxes import Boxes, BoxTouch, unfollowed
-from ...emulator.tma.written import descriptor_writes, steps_of, take
+from ...emulator.tma.written import descriptor_writes
 from ...refusal import Refused
 from ...sass.decode import Instruction
 from ...sass.flow import FLOWS_KEPT, Flow
@@ -24,15 +21,12 @@ from ...sass.memory_instructions import (
     GLOBAL_LOADS,
     LOADS_AND_COPIES,
     addressed,
-    bytes_of,
     is_access,
-    is_atomic,
     is_box_copy,
 )
 from ...sass.registers import read
 from ..control_slice import blocks_exchanging, jumps_of, reaching, slice_of
-from ..counters import cta_numbers, is_counter
-from .tables import drawn_addresses, spread_addresses
+from ..counters import is_counter
 from .traced_kernel import TracedKernel
 from .unknown_values import UnknownValues
 
@@ -166,16 +160,37 @@ def narrow_slice(
         unknown, given, stored: as of `_whole_slice`; wanted: places of the accesses; successor: as in `AddressSlice`;
         executed: blocks that are run.
     """
-    code = flow.instructions
     sure = {flow.blocks[block].stop - 1 for block in successor}
     jumps = {place: names for place, names in jumps_of(flow).items() if place not in sure}
-    touching: dict[int, Touch] = {}
-    more = set(wanted)
-    while more:
+    return replace(_with_loads(flow, unknown, given, wanted, jumps, executed, stored), successor=successor)
+
+
+def _with_loads(
+    flow: Flow,
+    unknown: frozenset[int],
+    given: bool,
+    wanted: frozenset[int],
+    roots: Mapping[int, tuple[str, ...]],
+    executed: frozenset[int] | None,
+    stored: frozenset[int] | None,
+) -> AddressSlice:
+    """The slice behind registers, and accesses, with the loads that it needs. Args: as of `narrow_slice`, `_slice`."""
+    code = flow.instructions
+    touching, more = dict[int, Touch](), set(wanted)
+    while True:
         touching |= {place: Touch(code[place]) for place in more}
-        code_slice = _slice(flow, unknown, given, jumps | _roots(touching, code), touching, executed, stored)
+        code_slice = _slice(flow, unknown, given, {**_roots(touching, code), **roots}, touching, executed, stored)
         more = {place for block in code_slice.places for place in block if is_access(code[place])} - touching.keys()
-    return replace(code_slice, successor=successor)
+        if not more:
+            return code_slice
+
+
+def slice_with(subject: TracedKernel, roots: Mapping[int, tuple[str, ...]]) -> AddressSlice:
+    """The slice that gives control flow, and registers of some instructions. Args: roots: place -> registers."""
+    given, nothing = subject.memory.has_values, frozenset[int]()
+    return _with_loads(
+        subject.flow, subject.unknown, given, nothing, {**jumps_of(subject.flow), **roots}, None, subject.stored
+    )
 
 
 def find_deciding_slice(subject: TracedKernel) -> AddressSlice:
@@ -237,113 +252,3 @@ def _slice(
     behind = slice_of(flow, sources, unknown=unknown) if sources and given else ()
     loaded = any(code[place].family in LOADS_AND_COPIES for block in behind for place in block)
     return AddressSlice(places, touching, exchanging, bool(exchanging) or loaded)
-
-
-def access_steps(
-    subject: TracedKernel, code_slice: AddressSlice, doubts: UnknownValues, record: Record
-) -> dict[int, Step]:
-    """Steps that replace instructions of a slice: accesses are recorded, and loads return what is known.
-
-    Returns:
-        Place -> step; also for instructions whose results are never known.
-
-    Raises (when a step is executed):
-        Refused: an address depends on values that were not given.
-    """
-    accesses = {
-        place: _access_step(subject, place, touch, doubts, record, code_slice.shared and _is_read(subject, place))
-        for place, touch in code_slice.touching.items()
-    }
-    for place in code_slice.writes:
-        accesses[place] = _descriptor_step(
-            subject.flow.instructions[place], code_slice.touching[place], accesses[place]
-        )
-    copies = {place: _box_step(subject, place, touch, doubts, record) for place, touch in code_slice.copying.items()}
-    code, places = subject.flow.instructions, {place for block in code_slice.places for place in block}
-    forgotten = {place: havoc(code[place]) for place in places & subject.unknown}
-    return forgotten | accesses | copies | steps_of(subject.flow, code_slice.writes)
-
-
-def _is_read(subject: TracedKernel, place: int) -> bool:
-    """Whether loads may read what an instruction leaves in shared memory."""
-    return subject.stored is None or place in subject.stored
-
-
-def _descriptor_step(instruction: Instruction, touch: Touch, access_step: Step) -> Step:
-    """A store of a TMA descriptor to global memory: its words are kept, and it is recorded as an access."""
-
-    def step(threads: Threads, mask: Array) -> None:
-        take(instruction, threads, touch.addresses[-1](threads))
-        access_step(threads, mask)
-
-    return step
-
-
-def _box_step(subject: TracedKernel, place: int, touch: BoxTouch, doubts: UnknownValues, record: Record) -> Step:
-    """A copy by TMA, which is recorded alone."""
-
-    def step(threads: Threads, mask: Array) -> None:
-        active, sure = touch.active(threads, mask)
-        if not sure:
-            doubts.guard(place)
-        if not active.any():
-            return
-        descriptor = touch.descriptor(threads, active)
-        if descriptor is None:
-            doubts.refuse_unknown(place, touch.names, "its tensor descriptor depends on")
-            raise Refused(f"{subject.place_text(place)} copies by TMA: its tensor descriptor is not known")
-        boxes = touch.boxes(threads, active, descriptor)
-        if boxes is None:
-            doubts.address(place, touch.names)
-        else:
-            record(place, boxes.origin, active, boxes)
-
-    return step
-
-
-def _access_step(
-    subject: TracedKernel, place: int, touch: Touch, doubts: UnknownValues, record: Record, shared: bool
-) -> Step:
-    """An access by threads. Args: shared: whether what copies leave in shared memory may be loaded."""
-    instruction = subject.flow.instructions[place]
-    if place in doubts.counter_places:
-        then = doubts.counters.step(instruction, place, touch)
-    elif is_atomic(instruction) or place in doubts.waiting.polled:
-        # What it returns depends on other CTAs, even where the values in memory were given.
-        then = compile_instruction(instruction)
-    elif shared and instruction.family == COPY:
-        then = copy_of_memory(instruction, subject.memory)
-    else:
-        then = load_of_memory(instruction, subject.memory)
-    address = touch.addresses[-1]
-    visits = 0
-
-    def drawn(threads: Threads) -> Array | None:
-        """Addresses in the place of those that are not known; None where the storage is not known, either."""
-        nonlocal visits
-        storage, kernel, width = doubts.base(place), subject.kernel, bytes_of(instruction)
-        if storage is None:
-            return None
-        if doubts.is_table(place):
-            return drawn_addresses(storage, place, threads, width)
-        visits += 1
-        return spread_addresses(storage, place, threads, cta_numbers(threads, kernel.grid), kernel.warps, visits, width)
-
-    def step(threads: Threads, mask: Array) -> None:
-        active = mask
-        for guard in touch.guards:
-            holds = guard(threads)
-            if not known_to_all(holds[1], mask):
-                doubts.guard(place)
-            active = narrowed_to(active, holds)
-        where, known = address(threads)
-        if not known_to_all(known, active):
-            doubts.address(place)
-            if (anywhere := drawn(threads)) is not None:
-                record(place, anywhere, active, None)
-        else:
-            doubts.fetched(place, where, active)
-            record(place, where, active, None)
-        then(threads, mask)
-
-    return step

@@ -16,7 +16,8 @@ from ...emulator.thread_values import Array, Value
 from ...emulator.threads import Threads, lanes_below, thread_numbers
 from ...limits import WARP_THREADS
 from ...sass.memory_instructions import BARRIERS
-from .address_slice import AddressSlice, Tracer, access_steps, find_deciding_slice
+from .access_steps import access_steps
+from .address_slice import AddressSlice, Tracer, find_deciding_slice
 from .traced_kernel import CompiledKernel, TracedKernel
 from .unknown_values import UnknownValues
 

@@ -20,7 +20,8 @@ from ...refusal import Refused
 from ...sass.memory_instructions import BOX_LOAD, COPY, bytes_of
 from ..paths import CtaPaths, find_paths
 from ..positions import Position, positions_of
-from .address_slice import Tracer, access_steps
+from .access_steps import access_steps
+from .address_slice import Tracer
 from .traced_kernel import TracedKernel
 
 MOST_ACCESSES = 1 << 20
@@ -153,6 +154,7 @@ class _Recorder:
         self._copies: list[list[CtaCopy]] = [[] for _ in ctas]
         self._mask: Array = np.ones((1, 1, 1), dtype=np.bool_)
         self._visits, self._counted = np.zeros(len(ctas), dtype=np.int64), 0
+        self._last = np.zeros((len(ctas), subject.kernel.warps), dtype=np.int64)  # the visit that each warp is in
         self._position: int | None = None
         self._held: list[_Held] = []
 
@@ -202,6 +204,7 @@ class _Recorder:
 
     def _pass(self, present: Array) -> None:
         """A block is executed. Args: present: warps that do."""
+        np.copyto(self._last, self._visits[:, None], where=present[:, :, 0])
         self._visits += present.any(axis=(1, 2))
         self._counted += 1
 
@@ -211,12 +214,19 @@ class _Recorder:
             if not ctas[number if len(ctas) > 1 else 0]:
                 continue
             self._check(number)
-            visit = int(self._visits[number]) - 1
+            # Others may have gone on while this warp waited at a barrier inside its block.
+            warp = self._first_warp(number)
+            visit = int(self._last[number, warp])
             if boxes is not None:
                 self._record_boxes(visit, place, active, boxes)
             else:
                 taking, where = self._of(active, number), self._of(addresses, number)
-                self._record_lanes(number, visit, place, where, taking)
+                self._record_lanes(number, visit, place, where, taking, int(where[warp, 0]))
+
+    def _first_warp(self, number: int) -> int:
+        """The first warp of a CTA that executes an access."""
+        mask = self._mask[number if len(self._mask) > 1 else 0]
+        return 0 if len(mask) == 1 else int(np.argmax(mask.any(axis=1)))
 
     def _of(self, array: Array, number: int) -> Array:
         """What the threads of a CTA have, (warps, lanes). Args: array: (CTAs or 1, warps or 1, lanes or 1)."""
@@ -239,8 +249,8 @@ class _Recorder:
             storage = self._subject.memory.number_of(int(boxes.descriptor.address.flat[0]))
             self._copies[0].extend(CtaCopy(visit, place, storage) for _ in copying)
 
-    def _record_lanes(self, number: int, visit: int, place: int, where: Array, taking: Array) -> None:
-        first, instruction = int(where.flat[0]), self._subject.flow.instructions[place]
+    def _record_lanes(self, number: int, visit: int, place: int, where: Array, taking: Array, first: int) -> None:
+        instruction = self._subject.flow.instructions[place]
         if instruction.family == COPY:
             self._copies[number].append(CtaCopy(visit, place, self._subject.memory.number_of(first)))
         access = CtaAccess(visit, place, where, taking.copy(), bytes_of(instruction), first)

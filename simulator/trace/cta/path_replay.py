@@ -27,7 +27,8 @@ from ...sass.memory_instructions import BARRIERS
 from ...sass.traps import checks_of
 from ..mixed_visits import ControlPath, LoopVisit, first_block, way_on
 from ..positions import Iteration
-from .address_slice import AddressSlice, Tracer, access_steps
+from .access_steps import access_steps
+from .address_slice import AddressSlice, Tracer
 
 RecordAt = Callable[[int, Iteration, Array, Array, Boxes | None], None]
 """Gets the place of an access, its iteration (the last one of a loop: -1, the one before: -2), and what

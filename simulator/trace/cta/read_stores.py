@@ -14,7 +14,8 @@ from ...emulator.thread_values import Array, Value
 from ...emulator.threads import Step, Threads
 from ...refusal import CannotFollow
 from ...sass.memory_instructions import COPY, SHARED_LOADS, SHARED_STORES
-from .address_slice import AddressSlice, access_steps
+from .access_steps import access_steps
+from .address_slice import AddressSlice
 from .traced_kernel import TracedKernel
 from .unknown_values import UnknownValues
 

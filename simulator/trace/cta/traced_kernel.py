@@ -57,6 +57,11 @@ class CompiledKernel:
         """What threads of some CTAs know of themselves. Args: ctas: their numbers."""
         return special_registers(self.grid, ctas, self.warps, self.first, self.resources.threads)
 
+    @property
+    def is_specialised(self) -> bool:
+        """Whether the compiler divided its warps into groups of different code."""
+        return self.warps > self.num_warps
+
     def line_of(self, address: int) -> int:
         """The user's source line of an instruction; 0 where it is not known. Args: address: in the code [B]."""
         return self._place_of(address)[1]

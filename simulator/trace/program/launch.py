@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ...emulator.storage import Storage
 from ...emulator.thread_values import Array
 from ...emulator.threads import Step as Effect
 from ...launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram
-from ...launch.traced import TracedCode
+from ...launch.traced import Mbarrier, TracedCode
 from ...launch.walk import steps
 from ...refusal import CannotFollow, Refused
 from ...sass.flow import flow_of
@@ -21,13 +21,14 @@ from ..cta.knowable import find_unknown
 from ..cta.read_stores import find_sources
 from ..cta.traced_kernel import CompiledKernel, TracedKernel
 from ..cta.unknown_values import UnknownValues
+from ..mbarriers import mbarriers_of
 from ..touch.access_patterns import AccessPattern
 from ..touch.classes import PathClass, classes_of
 from ..touch.footprints import rectangles_of
 from ..touch.in_l1 import REACH
 from .continued import Continued
 from .left_out import narrow_notes, notes_on_counters, notes_on_lost_pieces, notes_on_outside_calls, notes_on_rare_sides
-from .nest import nest_of
+from .nest import nest_of, running_ahead
 from .pitches import Piece, Rows, one_row, rows_of
 from .requested import Requested, requested_bytes, scattered_lanes
 from .tiles import Variables, listed_tile, period_of, tensor_of, tiles_by_strides
@@ -48,6 +49,7 @@ class Traced:
         lower_bound: whether waits of CTAs for each other were left out;
         estimated: places of accesses of which each lane is taken to touch a sector of its own; requested: bytes;
         continued: how the grid goes on from the CTAs that were followed, where these are not all of them; then
+        mbarriers: as in `TracedCode`, of all classes;
         placed: classes of all boxes of it; firsts: the first CTA of each.
     """
 
@@ -61,6 +63,7 @@ class Traced:
     lower_bound: bool
     estimated: frozenset[int]
     requested: Requested
+    mbarriers: Mapping[int, Mbarrier] = field(default_factory=dict)
     continued: Continued | None = None
     placed: tuple[PathClass, ...] | None = None
     firsts: tuple[tuple[int, int, int], ...] = ()
@@ -127,6 +130,7 @@ def trace(kernel: CompiledKernel, room_bytes: float) -> Traced:
         lower_bound = doubts.lower_bound or bool(doubts.counters.used)
         notes: list[str] = []
         classes = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
+        mbarriers = mbarriers_of(subject, doubts, classes[0].representative.cta, notes)
         notes += notes_on_counters(subject, doubts, lower_bound)
         notes += notes_on_outside_calls(subject)
         notes += notes_on_lost_pieces(subject, classes)
@@ -153,6 +157,7 @@ def trace(kernel: CompiledKernel, room_bytes: float) -> Traced:
         lower_bound=lower_bound,
         estimated=frozenset(doubts.estimated_places & passed),
         requested=requested_bytes(classes, doubts.estimated_places),
+        mbarriers=mbarriers,
     )
 
 
@@ -264,7 +269,7 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
         items=continued.items(table) if continued else lambda indices: table[indices],
         item_count=kernel.ctas,
         period_items=kernel.ctas if _is_listed(nest.body) else period_of(trips, followed),
-        body=tuple(nest.body),
+        body=running_ahead(tuple(nest.body), max((use.ahead for use in traced.mbarriers.values()), default=0)),
         sweep_items=kernel.ctas // axes[-1] if len(axes) > 1 else 0,
     )
     return Launch(
@@ -272,12 +277,12 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
         grid=kernel.grid,
         num_warps=kernel.num_warps,
         num_stages=kernel.num_stages,
-        consumer_warps=kernel.num_warps if kernel.warps > kernel.num_warps else 0,
+        consumer_warps=kernel.num_warps if kernel.is_specialised else 0,
         program=program,
         resources=kernel.resources,
         dtype=dtype_of(traced.classes[0].representative.paths),
         traced=tuple(
-            _code(path_class, phases, loads, traced.estimated)
+            _code(path_class, phases, loads, traced)
             for path_class, phases in zip(traced.classes, nest.phases, strict=True)
         ),
     )
@@ -287,7 +292,7 @@ def _code(
     path_class: PathClass,
     phases: list,  # type: ignore[type-arg]
     loads: Mapping[int, Effect],
-    estimated: frozenset[int],
+    traced: Traced,
 ) -> TracedCode:
     members = np.concatenate([kind.members for kind in path_class.masked])
     like = np.unique(members[(np.arange(LIKE) * 0.6180339887 % 1.0 * len(members)).astype(np.int64)])
@@ -301,9 +306,10 @@ def _code(
         phases=tuple(phases),
         executed=executions_of(path_class.representative.paths, named),
         in_l1=path_class.in_l1,
-        scattered=scattered_lanes(path_class, estimated),
+        scattered=scattered_lanes(path_class, traced.estimated),
         box_bytes=_box_bytes(path_class),
         issued=path_class.issued,
+        mbarriers=traced.mbarriers,
         loads=loads,
     )
 

@@ -6,7 +6,7 @@ longest stretch has whatever iterations a CTA has more or less than the one that
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from ...emulator.thread_values import Array
 from ...launch.program import Loop, Step, Tile, Work
 from ...launch.traced import Phase
+from ...launch.walk import steps
 from ..paths import OUTSIDE
 from ..positions import children_of
 from ..touch.access_patterns import AccessPattern
@@ -234,3 +235,16 @@ def _in(use: AccessPattern, stretch: _Stretch | None) -> bool:
     if stretch is None or not use.strides:
         return True
     return use.first <= stretch.first and (use.last < 0 or use.last >= stretch.last)
+
+
+def running_ahead(body: tuple[Step | Loop, ...], slots: int) -> tuple[Step | Loop, ...]:
+    """A body whose loops that copy all they load by TMA do so ahead. Args: slots: free at the begin, of a ring."""
+
+    def of(node: Step | Loop) -> Step | Loop:
+        if isinstance(node, Step):
+            return node
+        loads = [tile for step, _ in steps(node.body) for tile in step.loads]
+        copies = bool(loads) and all(tile.path == "tma" for tile in loads)
+        return replace(node, body=running_ahead(node.body, slots), stages=max(node.stages, slots * copies))
+
+    return tuple(map(of, body)) if slots else body

@@ -17,6 +17,7 @@ from ..cta.cta_run import MOST_ACCESSES, CtaRun, follow_cta, follow_ctas
 from ..cta.group import CtaGroup, regions_exchanging
 from ..cta.traced_kernel import TracedKernel
 from ..cta.unknown_values import UnknownValues
+from ..numbering import number_rows
 from ..paths import OUTSIDE
 from ..positions import blocks_of
 from .access_keys import find_prologues
@@ -28,7 +29,7 @@ from .find_patterns import uses_of
 from .in_l1 import REACH
 from .listed_boxes import listings_of_boxes
 from .mask_classes import MaskClasses, changing_masks, find_mask_kinds
-from .numbering import number_rows
+from .own_copies import OwnCopies, follow_copies
 from .phases import Part, Phases, find_phases
 from .rounds import Trips, rounds_of, trips_of
 from .scattered.lists import Scattered
@@ -120,7 +121,8 @@ class _Classifier:
     """Makes the classes of a launch.
 
     Args:
-        counts, room_bytes, notes: as in `classes_of`; checked: numbers of CTAs known to stay within their tensors.
+        counts, room_bytes, notes: as in `classes_of`; checked: numbers of CTAs known to stay within their tensors;
+        copies: what all CTAs copy, where that was asked for.
     """
 
     tracer: Tracer
@@ -128,6 +130,7 @@ class _Classifier:
     room_bytes: float
     notes: list[str]
     checked: set[int] = field(default_factory=set)
+    copies: OwnCopies | None = None
 
     def classes(self, members: Array, representative: CtaRun | None = None) -> list[PathClass]:
         """Classes of CTAs that run the same blocks; some of few iterations may have fewer loops.
@@ -148,6 +151,9 @@ class _Classifier:
         cta_class = self._class_of(group, frozenset(changing.values()))
         # Of copies by TMA at addresses that are not affine each CTA's are listed as they are.
         listed = uses_of(cta_class).listed if self.tracer.code_slice.copying else frozenset()
+        if listed and run.paths.specialised:
+            self.copies = self.copies or follow_copies(self.tracer)
+            cta_class = replace(cta_class, copies=self.copies, trips=trips)
         kinds = find_mask_kinds(self.tracer, cta_class, self.notes, listed, frozenset(changing))
         scattered = Scattered(self.tracer, cta_class, kinds.scattered, self.notes)
         masked: list[MaskClass] = []

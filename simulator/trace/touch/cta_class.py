@@ -1,16 +1,19 @@
 """What is known of CTAs that run the same blocks before their uses are made: the input of `uses_of`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...emulator.thread_values import Array
 from ..cta.bases import Bases
 from ..cta.cta_run import CtaRun
 from ..cta.group import CtaGroup
 from ..cta.traced_kernel import TracedKernel
+from ..paths import OUTSIDE
 from .access_keys import AccessKey, Prologue
+from .access_patterns import IrregularAddresses
+from .own_copies import OwnCopies
 from .phases import Phases
-from .rounds import Rounds
+from .rounds import Rounds, Trips
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +25,8 @@ class CtaClass:
         bases: place of an access -> where it begins in all CTAs of the group;
         rounds: region inside another -> iterations of that one in which a program runs it;
         phases: how the control path is cut; prologues: key of a loop's copies -> the copies ahead of it;
-        room_bytes: of L1, for each of the CTAs that share an SM [B].
+        room_bytes: of L1, for each of the CTAs that share an SM [B];
+        trips: region -> its iterations, of all CTAs of the launch; copies: what each copies by TMA, where known.
     """
 
     subject: TracedKernel
@@ -32,6 +36,18 @@ class CtaClass:
     phases: Phases
     prologues: Mapping[AccessKey, Prologue]
     room_bytes: float
+    trips: Mapping[int, Trips] = field(default_factory=dict)
+    copies: OwnCopies | None = None
+
+    def own_use(self, places: frozenset[int], region: int) -> IrregularAddresses | None:
+        """Boxes of a use, where they are known of each CTA. Args: places: of its copies; region: that they are in."""
+        if self.copies is None or not places:
+            return None
+        around: list[Trips] = []
+        while region != OUTSIDE:
+            around.insert(0, self.trips[region])
+            region = self.representative.paths.regions[region].parent
+        return self.copies.of(places, self.group.ctas, tuple(around))
 
     @property
     def representative(self) -> CtaRun:

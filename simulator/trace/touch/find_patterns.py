@@ -56,19 +56,20 @@ def uses_of(
         accesses = _without(accesses, scattered)
     prologues = cta_class.prologues
     join_prologues(accesses, prologues)
-    notes: list[str] = []
-    uses: list[AccessPattern] = []
-    uneven: set[int] = set()
-    listed: set[int] = set()
+    notes, uses = list[str](), list[AccessPattern]()
+    uneven, listed = set[int](), set[int]()
     for key, of_key in accesses.items():
         pipelined = key in prologues
         for iterations in split_by_bases(of_key, cta_class.bases, cta_class.group, pipelined):
             pattern = stride_pattern_of(iterations, cta_class.bases, prologues[key].depth if pipelined else 0)
-            if not pattern.affine and not pattern.restarts:
+            boxed = frozenset(copy.place for of_at in iterations.values() for copy in of_at if copy.box is not None)
+            exact = cta_class.own_use(boxed, key.part[0])
+            if not pattern.affine and not pattern.restarts and exact is None:
                 uneven.add(key.part[0])
-                listed |= {copy.place for copies in iterations.values() for copy in copies if copy.box is not None}
+                listed |= boxed
+            full = exact is not None or key.part[0] in in_full
             maker = _UseMaker(
-                cta_class=cta_class, key=key, iterations=iterations, pattern=pattern, in_full=key.part[0] in in_full
+                cta_class=cta_class, key=key, iterations=iterations, pattern=pattern, exact=exact, in_full=full
             )
             notes += maker.notes()
             uses += maker.uses()
@@ -91,13 +92,14 @@ class _UseMaker:
 
     Args:
         iterations: accesses of the representative; pattern: how addresses depend on the iteration;
-        in_full: whether all iterations were followed in all CTAs.
+        exact: boxes of each CTA, where they are known; in_full: whether all iterations were followed in all CTAs.
     """
 
     cta_class: CtaClass
     key: AccessKey
     iterations: Iterations
     pattern: StridePattern
+    exact: IrregularAddresses | None
     in_full: bool
 
     @property
@@ -107,8 +109,8 @@ class _UseMaker:
 
     @property
     def irregular(self) -> bool:
-        """Whether no stride gives the addresses."""
-        return not self.pattern.affine and not self.pattern.restarts
+        """Whether addresses are listed: no stride gives them, or all CTAs' are known."""
+        return self.exact is not None or (not self.pattern.affine and not self.pattern.restarts)
 
     @property
     def trips(self) -> int:
@@ -238,6 +240,8 @@ class _UseMaker:
     def _uneven(self, runs_at: Mapping[Iteration, Runs], boxed: bool) -> IrregularAddresses:
         """What each iteration touches, nothing in some. Args: boxed: whether boxes are listed, too."""
         cta_class, moves = self.cta_class, self.pattern.moves
+        if self.exact:
+            return self.exact
         sizes = self._sizes()
         made = self._in_rounds_alike(sizes)
         origins, shapes = [], []

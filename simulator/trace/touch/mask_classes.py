@@ -21,9 +21,9 @@ from ..alike.representative_ctas import stand_ins
 from ..cta.address_slice import Tracer
 from ..cta.every_thread import signatures
 from ..cta.group import CtaGroup
+from ..numbering import number_rows
 from ..positions import Iteration
 from .cta_class import CtaClass
-from .numbering import number_rows
 
 MOST_KINDS = 32
 """Kinds of CTAs that become classes of their own."""

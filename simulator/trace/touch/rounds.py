@@ -57,6 +57,8 @@ def rounds_of(run: CtaRun) -> dict[int, Rounds]:
         count = counts[run.paths.regions[region].parent]
         changes = sum((number in numbers) != (number - 1 in numbers) for number in range(1, count))
         skipped = frozenset(range(count)) - numbers if changes < MOST_STRETCHES else frozenset()
+        if run.paths.specialised:
+            skipped = frozenset()  # each CTA's copies are dealt out to the iterations that it makes
         rounds[region] = Rounds(count=count, skipped=skipped)
     return rounds
 

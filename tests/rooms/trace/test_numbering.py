@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
-from tilesight.simulator.trace.touch.numbering import number_rows
+from tilesight.simulator.trace.numbering import number_rows
 
 shapes = array_shapes(min_dims=2, max_dims=2, max_side=12)
 SCALES = (1, 1 << 21, 1 << 40, 1 << 61)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ...emulator.thread_values import Array
+from ..emulator.thread_values import Array
 
 MOST_NUMBERS = 1 << 62
 """Numbers that rows may have while columns are added: an int64 holds them."""
