@@ -115,7 +115,7 @@ def profile(
 
 def _check(asked: Asked) -> None:
     """Raise ValueError for what is not one of few (one line)."""
-    few = {"mode": (asked.mode, MODES), "queue": (asked.queue, QUEUES)}
+    few: dict[str, tuple[str, tuple[str, ...]]] = {"mode": (asked.mode, MODES), "queue": (asked.queue, QUEUES)}
     few |= {"indices": (asked.options["indices"], INDICES), "l2": (asked.l2, ("warm", "cold"))}
     few |= {"timing": (asked.timing, ("single", "do_bench"))}
     for what, (given, allowed) in few.items():
