@@ -1,6 +1,7 @@
 """What every test relies on: examples that no clock decides about, a reason for each skipped GPU test."""
 
 from math import inf
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,6 +30,17 @@ def _no_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is predicted is predicted anew, and nothing is written beside the user's own predictions."""
     monkeypatch.setenv("TILESIGHT_PREDICTIONS", "off")
+
+
+@pytest.fixture(scope="session")
+def _answers_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("answers") / "kept.sqlite"
+
+
+@pytest.fixture
+def known_answers(_nothing_is_known: None, _answers_of_this_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another test has asked is not simulated again: for tests of how an answer is said, not of what it is."""
+    monkeypatch.setenv("TILESIGHT_PREDICTIONS", str(_answers_of_this_run))
 
 
 def _why_no_gpu() -> str | None:

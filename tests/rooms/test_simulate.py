@@ -21,7 +21,7 @@ SMALL = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=
 ONE_CTA_AN_SM = AttentionProblem(batch=1, heads=132, seqlen_q=64, seqlen_k=2048, head_dim=64)
 LARGE = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
 SCORES = replace(LARGE, batch=1, heads=16, kv_heads=16)
-"""Half a GiB of scores, ten times what L2 holds: what writes them is as busy as with all heads, and predicted sooner."""
+"""Half a GiB of scores, ten times what L2 holds: what writes them is as busy as with all heads, and soon predicted."""
 every_schedule = pytest.mark.parametrize("schedule", written_schedules())
 
 
