@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.arguments import Settings
+from users_file import FILE as FILE  # what the fixture `file` writes
 
 from tilesight.cli.main import main
 

@@ -8,6 +8,7 @@ from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator import predict_kernels, traced_runs
 from tilesight.simulator.jobs import attempts
 from tilesight.simulator.jobs.stopping import check_wanted
+from users_file import FILE as FILE  # what the fixture `file` writes
 
 from tilesight.cli.kernels import Function
 from tilesight.cli.main import main
