@@ -88,7 +88,7 @@ def attention(
         O (B, H, M, D_v): fp64, or q.dtype (bf16 for fp8) with `working`; LSE (B, H, M): fp64 or fp32; largest scores.
         In rows that see no key O is 0 and LSE -inf.
     """
-    batch, heads, rows, dim = q.shape
+    batch, heads, rows, _ = q.shape
     group, keys = heads // k.shape[1], k.shape[2]
     precision = torch.float32 if working else torch.float64
     output = torch.bfloat16 if q.dtype == FP8 else q.dtype
@@ -102,17 +102,8 @@ def attention(
         for h in range(heads):
             operands = (q[b, h], k[b, h // group], v[b, h // group])
             qh, kh, vh = (operand_of(x, precision, tf32) for x in operands)
-            scores = qh @ kh.T
-            if working and score_roundings == 2:
-                scores = scores.to(q.dtype).to(precision)
-            scores = scores / dim**0.5
-            if working and score_roundings:
-                scores = scores.to(q.dtype).to(precision)
-            magnitudes = qh.abs() @ kh.abs().T / dim**0.5 if q.dtype == FP8 else scores.abs()
-            if softcap:
-                scores = softcap * torch.tanh(scores / softcap)
-                # A tanh from exponentials is off by what 1 is, however small.
-                magnitudes = magnitudes.clamp(min=softcap)
+            roundings = score_roundings if working else 0
+            scores, magnitudes = _scores(qh, kh, q.dtype, roundings, softcap)
             largest_score[b, h] = (magnitudes.masked_fill(hidden, 0.0)).amax()
             scores = scores.masked_fill(hidden, float("-inf"))
             if sinks is not None:
@@ -123,14 +114,38 @@ def attention(
             largest_p, p = p.amax(dim=-1, keepdim=True), p[:, :keys]
             if keep is not None:
                 p = p * (keep[b, h] != 0) / (1.0 - dropout)
-            if not working:
-                o[b, h] = p @ vh
-            elif q.dtype == FP8:
-                scale = FP8_LARGEST_P / largest_p.masked_fill(~seen[:, None], 1.0)
-                o[b, h] = ((p * scale).to(FP8).to(precision) @ vh / scale).to(o.dtype)
+            if working:
+                o[b, h] = _rounded_product(p, vh, q.dtype, tf32, largest_p.masked_fill(~seen[:, None], 1.0))
             else:
-                o[b, h] = (operand_of(p.to(q.dtype), precision, tf32) @ vh).to(o.dtype)
+                o[b, h] = p @ vh
     return Attention(o, lse, largest_score)
+
+
+def _scores(
+    q: torch.Tensor, k: torch.Tensor, dtype: torch.dtype, roundings: int, softcap: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scores of a head, (M, N), and magnitudes of what is rounded on the way to them."""
+    scores = q @ k.T
+    if roundings == 2:
+        scores = scores.to(dtype).to(q.dtype)
+    scores = scores / q.shape[1] ** 0.5
+    if roundings:
+        scores = scores.to(dtype).to(q.dtype)
+    magnitudes = q.abs() @ k.abs().T / q.shape[1] ** 0.5 if dtype == FP8 else scores.abs()
+    if softcap:
+        # A tanh from exponentials is off by what 1 is, however small.
+        return softcap * torch.tanh(scores / softcap), magnitudes.clamp(min=softcap)
+    return scores, magnitudes
+
+
+def _rounded_product(
+    p: torch.Tensor, v: torch.Tensor, dtype: torch.dtype, tf32: bool, largest_p: torch.Tensor
+) -> torch.Tensor:
+    """P V of a head, (M, D_v), P rounded to a dtype. Args: largest_p: of each row, (M, 1), which fp8 scales by."""
+    if dtype == FP8:
+        scale = FP8_LARGEST_P / largest_p
+        return (p * scale).to(FP8).to(p.dtype) @ v / scale
+    return operand_of(p.to(dtype), p.dtype, tf32) @ v
 
 
 def visible_keys(mask: Mask, rows: int, keys: int, device: torch.device) -> torch.Tensor:

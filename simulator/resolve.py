@@ -173,10 +173,7 @@ def resolve(
 
     def sourced(launches: Launches, compile_: ResourcesOf | None) -> tuple[Launches, str] | Refusal:
         made = _sourced(_with(launches, resources), device, compile_, source if resources is None else "tiles")
-        if isinstance(made, Refusal):
-            return made
-        final = _given(made[0], registers, smem_bytes)
-        return _misfit(final, device) or (final, made[1])
+        return made if isinstance(made, Refusal) else _fitting(made, device, registers, smem_bytes)
 
     reason = conflict = chosen.conflict(asked) or ""
     for config in smaller(chosen, asked, kept=named.named()) if resources is None else (asked,):
@@ -202,6 +199,14 @@ def resolve(
     if conflict:
         raise ValueError(conflict)
     return Refusal("does not fit", reason)
+
+
+def _fitting(
+    made: tuple[Launches, str], device: Device, registers: int | None, smem_bytes: int | None
+) -> tuple[Launches, str] | Refusal:
+    """Launches, with a remark, that take what the user gives; or why one does not fit an SM."""
+    final = _given(made[0], registers, smem_bytes)
+    return _misfit(final, device) or (final, made[1])
 
 
 def answers_of(

@@ -1,6 +1,8 @@
-"""What every test relies on: examples that no clock decides about, a reason for each skipped GPU test."""
+"""What tests share: examples that no clock decides about, users' files, caches, a reason for each skipped GPU test."""
 
+from collections.abc import Iterator
 from math import inf
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,6 +31,38 @@ def _no_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is predicted is predicted anew, and nothing is written beside the user's own predictions."""
     monkeypatch.setenv("TILESIGHT_PREDICTIONS", "off")
+
+
+@pytest.fixture(scope="session")
+def _answers_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("answers") / "kept.sqlite"
+
+
+@pytest.fixture
+def known_answers(_nothing_is_known: None, _answers_of_this_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another test has asked is not simulated again: for tests of how an answer is said, not of what it is."""
+    monkeypatch.setenv("TILESIGHT_PREDICTIONS", str(_answers_of_this_run))
+
+
+@pytest.fixture
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A user's file: what the module of the test has as `FILE`."""
+    path = tmp_path / "mine.py"
+    path.write_text(request.module.FILE, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def _compiled_in_this_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compiled")
+
+
+@pytest.fixture(scope="module")
+def own_cache(_compiled_in_this_run: Path) -> Iterator[None]:
+    """A cache of this run's own: what is tested is compiled, once for all who ask for this."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILESIGHT_CACHE_DIR", str(_compiled_in_this_run))
+        yield
 
 
 def _why_no_gpu() -> str | None:

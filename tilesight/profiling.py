@@ -98,35 +98,40 @@ def profile(
     optional_whole("gpus", gpus)
     if rank not in range(gpus or 1):
         raise ValueError(f"rank = {shown(rank)}: must be an integer from 0 to {(gpus or 1) - 1}, below gpus")
-    allowed_ones = {"mode": (mode, MODES), "queue": (queue, QUEUES), "indices": (indices, INDICES)}
-    allowed_ones |= {"l2": (l2, ("warm", "cold")), "timing": (timing, ("single", "do_bench"))}
-    for what, (given, allowed) in allowed_ones.items():
-        if given not in allowed:
-            raise ValueError(f"{what} = {shown(given)}: must be one of {', '.join(filter(None, allowed))}")
+    options = {"indices": indices, "gpus": gpus or 0, "rank": rank}
+    asked = Asked(mode=mode, train=train, queue=queue, options=options, l2=l2, timing=timing)
+    _check(asked)
     if reason := why_not():
         raise RuntimeError(reason)
-    subject = function if isinstance(function, str) else getattr(function, "__qualname__", type(function).__name__)
-    if isinstance(function, str):
-        if arguments:
-            raise ValueError(f"{function}: takes no arguments here: `inputs()` of its file makes what it is given")
-        if isinstance(device, Device):
-            raise ValueError(f"device = {shown(device)}: name it, or its file, for a function that is in a file")
-    stated = parse_prices(_texts(prices or {}))
-    asked = Asked(
-        mode=mode,
-        train=train,
-        queue=queue,
-        options={"indices": indices, "gpus": gpus or 0, "rank": rank},
-        prices=stated,
-        l2=l2,
-        timing=timing,
-    )
+    subject = _subject(function, arguments, device)
+    asked = replace(asked, prices=parse_prices(_texts(prices or {})))
     how = Predicting(limit_s=time_limit_s, workers=workers)
     if isinstance(function, str):
         step = recorded(function, gpu, name, asked, how)
     else:
         step = live(function, arguments, gpu, name, asked, how)
     return profiled(step, gpu, name, asked, how, subject)
+
+
+def _check(asked: Asked) -> None:
+    """Raise ValueError for what is not one of few (one line)."""
+    few: dict[str, tuple[str, tuple[str, ...]]] = {"mode": (asked.mode, MODES), "queue": (asked.queue, QUEUES)}
+    few |= {"indices": (asked.options["indices"], INDICES), "l2": (asked.l2, ("warm", "cold"))}
+    few |= {"timing": (asked.timing, ("single", "do_bench"))}
+    for what, (given, allowed) in few.items():
+        if given not in allowed:
+            raise ValueError(f"{what} = {shown(given)}: must be one of {', '.join(filter(None, allowed))}")
+
+
+def _subject(function: str | Callable[..., Any], arguments: Sequence[Any], device: Device | str) -> str:
+    """What is profiled, for people. Raises: ValueError: a function in a file, with what only a loaded one takes."""
+    if not isinstance(function, str):
+        return str(getattr(function, "__qualname__", type(function).__name__))
+    if arguments:
+        raise ValueError(f"{function}: takes no arguments here: `inputs()` of its file makes what it is given")
+    if isinstance(device, Device):
+        raise ValueError(f"device = {shown(device)}: name it, or its file, for a function that is in a file")
+    return function
 
 
 def _texts(prices: Mapping[str, str]) -> Mapping[str, str]:

@@ -54,7 +54,8 @@ def fake_cuda_device(device: Device, order: StreamOrder, gpus: int = 1) -> Itera
             nonlocal compiler_hooked
             if not compiler_hooked:
                 compiler_hooked = True
-                _hook_compiler(stack, device, properties, notes)
+                _hook_device_interface(stack, properties)
+                _hook_compiler(stack, device, notes)
 
         driver.set_active(_driver(device, properties))
         try:
@@ -154,8 +155,8 @@ def _answer(stack: ExitStack, device: Device, properties: Any, order: StreamOrde
     replace(stack, "torch.utils:weakref", SimpleNamespace(getweakrefs=lambda _: []))
 
 
-def _hook_compiler(stack: ExitStack, device: Device, properties: Any, notes: dict[str, None]) -> None:
-    """What Dynamo and Inductor ask of their device, and do on it while they compile."""
+def _hook_device_interface(stack: ExitStack, properties: Any) -> None:
+    """What Dynamo and Inductor ask of their device."""
     interface = "torch._dynamo.device_interface:CudaInterface"
     asked: dict[str, Any] = {
         "get_compute_capability": lambda *_: 10 * properties.major + properties.minor,
@@ -171,6 +172,10 @@ def _hook_compiler(stack: ExitStack, device: Device, properties: Any, notes: dic
     }
     for name, answer in asked.items():
         replace(stack, f"{interface}.{name}", staticmethod(answer))
+
+
+def _hook_compiler(stack: ExitStack, device: Device, notes: dict[str, None]) -> None:
+    """What Dynamo and Inductor do on their device while they compile."""
     # There is no generator of random numbers whose state could be kept.
     replace(stack, "torch._dynamo.utils:preserve_rng_state", nullcontext)
     # Forward and recomputation would share one, without a kernel more.

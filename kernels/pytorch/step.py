@@ -235,7 +235,6 @@ def recording(
     """
     recorder = Recorder()
     launches = TritonLaunches(recorder, indices == "uniform")
-    major, minor = (int(digit) for digit in device.compute_capability.split("."))
     with ExitStack() as stack:
         hook_all = stack.enter_context(fake_cuda_device(device, recorder.order, max(gpus, 1)))
         hook_groups(stack, recorder, gpus, rank)
@@ -258,21 +257,32 @@ def recording(
         given = (compiler if mode == "compiled" else None) or COMPILED.get(mode)
         selection = Selection(launches, device, times or (lambda tried: [None] * len(tried)), recorder.notes)
         session = Session(recorder, launches, training, train, selection, given, hook_compiler)
-        stack.enter_context(attention_of((major, minor), lambda text: recorder.notes.setdefault(text)))
-        stack.enter_context(kept_whole())
-        stack.enter_context(shaped(SHAPES))
-        stack.enter_context(whole_layers())
-        stack.enter_context(sampled_grids())
+        _hook_layers(stack, device, recorder)
         launches.hook_triton(stack)
         _hook_compile(stack, session, mode)
-        stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-        stack.enter_context(torch.enable_grad())  # as in torch, until the code turns it off
-        stack.enter_context(recorder)
-        stack.enter_context(warnings.catch_warnings())
-        for text in SILENCED:
-            warnings.filterwarnings("ignore", message=text)
+        # Gradients are on, as in torch, until the code turns them off.
+        for mode_of_torch in (FakeTensorMode(allow_non_fake_inputs=True), torch.enable_grad(), recorder):
+            stack.enter_context(mode_of_torch)
+        stack.enter_context(_silenced())
         torch.default_generator.manual_seed(0)  # drawn indices are the same each time
         yield session
+
+
+def _hook_layers(stack: ExitStack, device: Device, recorder: Recorder) -> None:
+    """Have attention, fused operations and layers recorded whole, as the device runs them."""
+    major, minor = (int(digit) for digit in device.compute_capability.split("."))
+    attention = attention_of((major, minor), lambda text: recorder.notes.setdefault(text))
+    for whole in (attention, kept_whole(), shaped(SHAPES), whole_layers(), sampled_grids()):
+        stack.enter_context(whole)
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Without torch's warnings that are of this machine."""
+    with warnings.catch_warnings():
+        for text in SILENCED:
+            warnings.filterwarnings("ignore", message=text)
+        yield
 
 
 def _hook_compile(stack: ExitStack, session: Session, mode: Mode) -> None:

@@ -38,28 +38,7 @@ def predict_launch(
     if overhead == "stream":
         time_s = max(time_s, device.launch_stream_s)
 
-    def total(field: str) -> int:
-        return sum(getattr(costs[name], field) * count for name, count in exact.executions.items())
-
-    executed_flop = total("executed_flop")
-    traffic = Traffic(
-        time_s=time_s,
-        cycles=cycles,
-        hbm_read_bytes=run.hbm_read_bytes,
-        hbm_write_bytes=run.hbm_write_bytes,
-        l2_read_bytes=run.l2_read_bytes + total("local_read_bytes"),
-        l2_write_bytes=sum(exact.store_bytes.values()) + total("local_write_bytes"),
-        l2_hit_bytes=max(0, run.l2_read_bytes - run.hbm_read_bytes),
-        fabric_bytes=run.fabric_bytes,
-        smem_fill_bytes=sum(exact.load_bytes.values()) - run.l1_hit_bytes + total("local_read_bytes"),
-        l1_hit_bytes=run.l1_hit_bytes,
-        smem_read_bytes=total("smem_read_bytes"),
-        smem_write_bytes=total("smem_write_bytes"),
-        matmul_flop=matmuls_of(launch) * flop_per_matmul if flop_per_matmul else executed_flop,
-        executed_flop=executed_flop,
-        other_flop=total("other_flop"),
-        exp_count=total("exp_count"),
-    )
+    traffic = replace(_traffic_of(costed, run, flop_per_matmul), time_s=time_s, cycles=cycles)
     pipes = _pipe_cycles(costs, exact.executions)
     utilisation = utilisation_of(traffic, pipes, clock_hz, device)
     spent_s = {name: share * kernel_s for name, share in utilisation.items()}
@@ -92,6 +71,32 @@ def predict_launch(
         resources=launch.resources.origin,
         cost=costed.origin,
         simulated_fraction=run.simulated_fraction,
+    )
+
+
+def _traffic_of(costed: CostedLaunch, run: LaunchRun, flop_per_matmul: int) -> Traffic:
+    """Bytes and operations of a launch, whose time stays open."""
+    costs, exact = costed.costs, costed.tally
+
+    def total(field: str) -> int:
+        return sum(getattr(costs[name], field) * count for name, count in exact.executions.items())
+
+    executed_flop = total("executed_flop")
+    return Traffic(
+        hbm_read_bytes=run.hbm_read_bytes,
+        hbm_write_bytes=run.hbm_write_bytes,
+        l2_read_bytes=run.l2_read_bytes + total("local_read_bytes"),
+        l2_write_bytes=sum(exact.store_bytes.values()) + total("local_write_bytes"),
+        l2_hit_bytes=max(0, run.l2_read_bytes - run.hbm_read_bytes),
+        fabric_bytes=run.fabric_bytes,
+        smem_fill_bytes=sum(exact.load_bytes.values()) - run.l1_hit_bytes + total("local_read_bytes"),
+        l1_hit_bytes=run.l1_hit_bytes,
+        smem_read_bytes=total("smem_read_bytes"),
+        smem_write_bytes=total("smem_write_bytes"),
+        matmul_flop=matmuls_of(costed.launch) * flop_per_matmul if flop_per_matmul else executed_flop,
+        executed_flop=executed_flop,
+        other_flop=total("other_flop"),
+        exp_count=total("exp_count"),
     )
 
 

@@ -1,7 +1,6 @@
 """`--compiled` on the command line: compiled resources in tables and JSON, and one line for what is missing."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from tilesight.kernels.launch.availability import missing_package
@@ -18,17 +17,11 @@ import triton
 from tilesight.kernels.compile.compile import compile_launch
 from tilesight.kernels.compile.outcomes import Compiled
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 SHAPE = ("--batch", "1", "--heads", "2", "--seqlen", "256")
 PROBLEM = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=256, head_dim=64)
 REMARK = f"registers, shared memory and cycles come from code compiled here: Triton {triton.__version__} for sm_90"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache of this run's own: what is tested is compiled."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILESIGHT_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
-        yield
 
 
 def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

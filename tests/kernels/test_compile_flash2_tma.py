@@ -1,7 +1,6 @@
 """flash2_tma compiled ahead of time: copies by TMA, wgmma, added warps, and the copies of a divided query tile."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -18,6 +17,8 @@ from tilesight.kernels.compile.compile import compile_launch, job_of, key_of
 from tilesight.kernels.compile.outcomes import Compiled
 from tilesight.kernels.compile.worker import compiled_kernel
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 SCHEDULE = find_schedule("flash2_tma")
 PROBLEM = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
 SPECIALISED = {"block_m": 128, "num_warps": 4, "num_stages": 2, "warp_specialize": 1}
@@ -28,14 +29,6 @@ COPY = re.compile(
     r".*?tensordesc<(?:tensor<)?([0-9x]+)x[a-zA-Z].*-> !ttg\.memdesc<([0-9x]+)x"
 )
 SHIFTED = re.compile(r"(%\w+) = arith\.addi (%\w+), %c64_i32")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache of this run's own: what is tested is compiled."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILESIGHT_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
-        yield
 
 
 def compiled(problem: AttentionProblem = PROBLEM, device: str = "h200", **chosen: int) -> Compiled:

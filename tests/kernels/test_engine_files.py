@@ -1,7 +1,6 @@
 """`tilesight tune --format vllm-moe` and its like: files of engines from kernels with the engines' parameters."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,8 @@ from tilesight.tuning.engines.engine import FIELDS
 from tilesight.tuning.engines.layer import Layer, plain
 from tilesight.tuning.engines.tune import LAUNCHES
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 EXPERTS_IN_FP8 = Layer(n=256, k=256, experts=4, topk=2, dtype="fp8_w8a8", block=(128, 128))
 SCALED_LAYERS = {
     "vllm-moe": EXPERTS_IN_FP8,
@@ -37,14 +38,6 @@ TILES = tuple(
     for word in ("--sweep", text)
 )
 ONE_GROUP = ("--sweep", "GROUP_SIZE_M=1")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Kernels are compiled once for all of these tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILESIGHT_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
-        yield
 
 
 def tuned(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:

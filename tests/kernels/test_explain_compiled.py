@@ -1,7 +1,6 @@
 """`tilesight explain` with code compiled here: where the cycles of schedules and of a user's kernels go, by line."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ from tilesight.cli.main import main
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 FILE = """
 import torch
@@ -59,22 +60,6 @@ def unknown():
 """
 LINES = FILE.splitlines()
 SHAPE = ("--batch", "1", "--heads", "4", "--seqlen", "512")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache of this run's own: what is tested is compiled."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILESIGHT_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
-        yield
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """A user's file."""
-    path = tmp_path / "mine.py"
-    path.write_text(FILE, encoding="utf-8")
-    return path
 
 
 def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

@@ -66,14 +66,6 @@ def empty():
 """
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """A user's file."""
-    path = tmp_path / "mine.py"
-    path.write_text(FILE, encoding="utf-8")
-    return path
-
-
 @pytest.mark.parametrize("command", ["predict", "explain"])
 def test_a_sum_without_what_was_refused_says_so(file: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
     """In the first line, in JSON, and by the exit code, unless a part is all that is asked for."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.arguments import Settings
-from users_file import FILE
+from users_file import FILE as FILE  # what the fixture `file` writes
 
 from tilesight.cli.main import main
 
@@ -20,14 +20,6 @@ if missing_package() is None:
     import tilesight
 
 pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """A user's file."""
-    path = tmp_path / "mine.py"
-    path.write_text(FILE, encoding="utf-8")
-    return path
 
 
 def test_launches_in_a_row_share_l2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

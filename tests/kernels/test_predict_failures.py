@@ -8,21 +8,13 @@ from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator import predict_kernels, traced_runs
 from tilesight.simulator.jobs import attempts
 from tilesight.simulator.jobs.stopping import check_wanted
-from users_file import FILE
+from users_file import FILE as FILE  # what the fixture `file` writes
 
 from tilesight.cli.kernels import Function
 from tilesight.cli.main import main
 from tilesight.cli.output import Failed
 
 pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """A user's file, whose `run` makes two launches of one kernel."""
-    path = tmp_path / "mine.py"
-    path.write_text(FILE, encoding="utf-8")
-    return path
 
 
 def rows_of(file: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[dict]:

@@ -43,14 +43,6 @@ FLOP = 2 * 2048 * 8192 * 4096
 """Of the product."""
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """A user's file."""
-    path = tmp_path / "model.py"
-    path.write_text(FILE, encoding="utf-8")
-    return path
-
-
 def mlp(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """The function of the file."""
     return F.gelu(F.linear(x, w) * 2)
@@ -69,7 +61,7 @@ def test_both_modes_of_a_function_stay_above_the_roofline(file: Path, capsys: py
     eager, compiled = json.loads(capsys.readouterr().out)
     assert [row["operation"] for row in eager["rows"] if row["kernel"] != "Memset"] == ["mm", "mul", "gelu"]
     (fused,) = [row for row in compiled["rows"] if row["source"] == "simulated"]
-    assert set(fused["parts"]) >= {"mul", "gelu"} and fused["where"].startswith("model.py:")
+    assert set(fused["parts"]) >= {"mul", "gelu"} and fused["where"].startswith("mine.py:")
     device = load_device("h200")
     peak_flop_per_s = device.fastest_flop_per_cycle("bf16") * device.sms * device.tensor_boost_clock_hz
     for answer in (eager, compiled):

@@ -1,7 +1,5 @@
 """The regression gate: what is recommended on Hopper compiles without spills, and to wgmma."""
 
-from collections.abc import Iterator
-
 import pytest
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
@@ -17,15 +15,9 @@ from tilesight.kernels.compile.compile import compile_many
 from tilesight.kernels.launch.registry import recommended
 from tilesight.simulator.refusal import Refusal
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 H200 = load_device("h200")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache of this run's own: what is tested is compiled."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILESIGHT_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
-        yield
 
 
 def faults(name: str, head_dim: int, causal: bool, config: Config) -> list[str]:

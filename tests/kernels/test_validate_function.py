@@ -54,14 +54,6 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """A user's file."""
-    path = tmp_path / "mine.py"
-    path.write_text(FILE, encoding="utf-8")
-    return path
-
-
-@pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that says that it has a GPU and counters: a worker with made-up figures, a stand-in for ncu."""
     monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parents[1]}:{Path(torch.__file__).parents[1]}")

@@ -15,6 +15,8 @@ import pytest
 from tilesight import __version__
 from tilesight.cli.main import main
 
+pytestmark = pytest.mark.usefixtures("known_answers")
+
 SMALL = ("--batch", "1", "--heads", "2", "--seqlen", "200", "--head-dim", "32")
 PINNED = ("--block-m", "32,64", "--block-n", "32", "--num-warps", "4", "--num-stages", "2")
 

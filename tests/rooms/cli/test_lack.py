@@ -34,7 +34,9 @@ def test_commands_need_no_extra() -> None:
     text = "import sys; sys.modules['hypothesis'] = None; from tilesight.cli.main import main; "
     text += "sys.exit(main(sys.argv[1:]))"
     shape = ["--batch", "1", "--heads", "1", "--seqlen", "256"]
-    for command in (["simulate"], ["explore", "--block-m", "64", "--block-n", "64"], ["compare", "--seqlens", "256"]):
+    pinned = ["--block-m", "64", "--block-n", "64", "--num-warps", "4", "--num-stages", "2"]
+    compare = ["compare", "--schedule", "flash2", "--seqlens", "256"]
+    for command in (["simulate"], ["explore", *pinned], [*compare, *pinned]):
         wanted = [*command, *(shape if command[0] != "compare" else shape[:4])]
         finished = subprocess.run([sys.executable, "-c", text, *wanted], capture_output=True, text=True, check=False)
         # On a busy machine a line now and then says how far the work has come.

@@ -6,6 +6,8 @@ import pytest
 
 from tilesight.cli.main import main
 
+pytestmark = pytest.mark.usefixtures("known_answers")
+
 QUICK = ("--batch", "1", "--num-warps", "4", "--num-stages", "2", "--block-m", "64", "--block-n", "64")
 
 

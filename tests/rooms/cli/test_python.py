@@ -29,6 +29,8 @@ from tilesight.simulator.simulate import simulate, simulate_with_timeline
 
 from tilesight.cli.main import main
 
+pytestmark = pytest.mark.usefixtures("known_answers")
+
 PROBLEM = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=64)
 TRAP = "<script>alert(1)</script> & co"
 
