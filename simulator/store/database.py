@@ -9,7 +9,7 @@ from ..refusal import UserError
 
 APPLICATION = 0x54494C45
 """Of SQLite's header: the file is ours (`TILE`)."""
-LAYOUT = 4
+LAYOUT = 5
 """Version of the tables."""
 BUSY_S = 60.0
 """What a writer waits for others [s]."""
@@ -17,10 +17,6 @@ PREDICTIONS = """
 CREATE TABLE IF NOT EXISTS predictions (
     key TEXT PRIMARY KEY, model TEXT NOT NULL, used_day INTEGER NOT NULL, device TEXT NOT NULL, kernel TEXT NOT NULL,
     time_s REAL NOT NULL, prediction BLOB NOT NULL
-)"""
-WORKS = """
-CREATE TABLE IF NOT EXISTS works (
-    key TEXT PRIMARY KEY, model TEXT NOT NULL, used_day INTEGER NOT NULL, work BLOB NOT NULL
 )"""
 RECORDINGS = """
 CREATE TABLE IF NOT EXISTS recordings (
@@ -47,7 +43,6 @@ def connected(path: Path) -> sqlite3.Connection:
             database.execute("BEGIN IMMEDIATE")  # another process may be making it
             if _marks(database) == (0, 0) and not database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
                 database.execute(PREDICTIONS)
-                database.execute(WORKS)
                 database.execute(RECORDINGS)
                 database.execute(f"PRAGMA application_id = {APPLICATION}")
                 database.execute(f"PRAGMA user_version = {LAYOUT}")

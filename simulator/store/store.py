@@ -1,4 +1,4 @@
-"""Predictions, static works of launches and recorded steps, in one SQLite file that several processes may share.
+"""Predictions of launches and recorded steps, in one SQLite file that several processes may share.
 
 They are written as they come; the file is whole whenever a process is killed.
 
@@ -23,12 +23,11 @@ import msgspec
 
 from ..prediction.kernels import KernelsPrediction
 from ..refusal import UserError
-from ..screening.static_time import StaticWork
 from .database import LAYOUT, connected, transaction
 from .folder import cache_folder
 from .keys import model
 
-MOST_KEPT = {"predictions": 200_000, "works": 200_000, "recordings": 200}
+MOST_KEPT = {"predictions": 200_000, "recordings": 200}
 """Rows of each table in the file that nobody named; a recording takes 0.1 to 1 MB."""
 DAY_S = 86_400
 VARIABLE = "TILESIGHT_PREDICTIONS"
@@ -68,10 +67,6 @@ class Store:
         """The same of another kind of prediction."""
         return self._looked_up("predictions", "prediction", keys, kind)
 
-    def get_works(self, keys: Iterable[str]) -> dict[str, StaticWork | None]:
-        """Static works that are known, by the key of the question."""
-        return {**self._looked_up("works", "work", keys, StaticWork)}
-
     def put(self, key: str, prediction: KernelsPrediction) -> None:
         """Keep an answer. One that lacks something is not kept: asked again, it may be given."""
         if prediction.complete:
@@ -87,11 +82,6 @@ class Store:
                 blob = msgspec.msgpack.encode(row.answer)
                 encoded.append((row.key, model(), today(), row.device, row.kernel, row.time_s, blob))
         self._insert("predictions", encoded)
-
-    def put_work(self, key: str, work: StaticWork | None) -> None:
-        """Keep a static work; None, of what cannot be followed, is not kept."""
-        if work is not None:
-            self._insert("works", [(key, model(), today(), msgspec.msgpack.encode(work))])
 
     def recordings(self, keys: Iterable[str], kind: type[Answer]) -> dict[str, Answer]:
         """Recorded steps that are kept, by key of the question."""

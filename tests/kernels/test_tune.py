@@ -13,7 +13,6 @@ from unittest.mock import patch
 import pytest
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.predict_kernels import predict_kernels
-from tilesight.simulator.prediction.kernels import Request
 from users_file import DOUBLE, FILE
 
 from tilesight.cli.main import main
@@ -21,16 +20,12 @@ from tilesight.cli.main import main
 if missing_package() is None:
     import torch
     import triton
-    from tilesight.kernels.capture.lowering import lower_or_refuse
     from tilesight.kernels.capture.user_function import user_function
     from tilesight.kernels.compile.made_by import call_key
-    from tilesight.simulator.device.device import load_device
-    from tilesight.simulator.screening.from_code import static_work
     from tilesight.simulator.sm import instructions
-    from zoo import rowwise, tiled
+    from zoo import rowwise
 
     import tilesight
-    from tilesight.predicting import compiled_launches
     from tilesight.tuning import answers
 
 pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
@@ -215,26 +210,6 @@ def test_what_a_rank_leaves_out_is_named_and_what_runs_untuned_is_predicted(
     assert f"Screened {len(launch['left_out'])} of 6 are not predicted" in text
     (launch,) = answer_of(capsys, *command[:-1], "off")["launches"]
     assert len(launch["configurations"]) == 6 and launch["left_out"] == []
-
-
-@pytest.mark.parametrize("name, grid", [("gemm_one_loop", 128), ("gemm_persistent", 60)])
-def test_static_work_of_a_product_is_its_closed_form(name: str, grid: int) -> None:
-    """Operands of every tile through L2 and its sums back; shared memory takes them twice, and is the busiest unit."""
-    rows, columns, k, tiles = 128, 64, 1024, 128
-    with tilesight.capture("h100") as launches:
-        a, b, c = (torch.empty(1024, 1024, dtype=torch.float16, device="cuda") for _ in range(3))
-        getattr(tiled, name)[(grid,)](a, b, c, 1024, 1024, k, BM=rows, BN=columns, BK=32)
-    device = load_device("h100")
-    (launch,) = compiled_launches([lower_or_refuse(launches[0], 90)], Request(device=device, name="h200"))
-    work = static_work(launch.kernel, device)
-    assert work.ctas == grid
-    ahead = (launch.row.num_stages - 1) * 32
-    size = ((k + ahead) * (rows + columns) + rows * columns) * 2  # copies beyond the end are issued, too
-    assert work.ctas * work.fill_bytes == pytest.approx(tiles * size)
-    operands = k // 16 * rows // 64 * (64 + columns) * 16 * 2  # of each matmul of a warpgroup
-    lines = (operands + (k + ahead) * (rows + columns) * 2) / 128
-    assert tiles * lines <= work.ctas * work.sm_cycles <= 1.2 * tiles * lines
-    assert lines > 2 * rows * columns * k / device.wgmma_fp16_flop_per_cycle
 
 
 def test_what_is_made_of_code_alone_serves_all_of_its_shapes(

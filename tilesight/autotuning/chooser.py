@@ -5,7 +5,6 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from ..predicting import refused_row
 from ..simulator.device.device import Device, device_of_product, load_device
 from ..simulator.prediction.kernels import Request
 from ..simulator.store.store import usual_store
-from ..tuning.answers import predict_all, screen_all
+from ..tuning.answers import predict_all
 from ..tuning.screening import USUAL, Screening
 from ..tuning.tuning import Configured, ranked
 from .contents import Values
@@ -93,7 +92,7 @@ class Chooser:
         how: dict[str, Any] = {"store": usual_store(), "workers": 1, "together": TOGETHER, "progress": check_budget}
         usable = [call for call in calls if isinstance(call, KernelLaunch)]
         portion = replace(USUAL, least=max(USUAL.least, self._keep))
-        screening = Screening(screen=partial(screen_all, target=target, **how), device=device, portion=portion)
+        screening = Screening(device=device, portion=portion)
         (kept,) = screening.kept([usable])
         rows = dict(zip(map(id, kept), predict_all(kept, target, **how), strict=True))
         chosen = {

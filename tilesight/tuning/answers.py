@@ -1,6 +1,6 @@
-"""Predictions and static works of many single launches: from a store, else by an executor, kept as they come."""
+"""Predictions of many single launches: from a store, else by an executor, kept as they come."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,9 +11,8 @@ from ..simulator.jobs.pool import cores
 from ..simulator.jobs.stopping import Stopped
 from ..simulator.prediction.kernel_row import KernelRow
 from ..simulator.prediction.kernels import KernelsPrediction, Request
-from ..simulator.screening.static_time import StaticWork
 from ..simulator.store.store import Store
-from .workers import Answer, Job, worked
+from .workers import Job, worked
 
 if TYPE_CHECKING:
     from ..kernels.compile.call import KernelLaunch
@@ -27,8 +26,6 @@ TOGETHER = 8
 Progress = Callable[[int, int], None]
 Predict = Callable[["Sequence[KernelLaunch]"], list[KernelRow]]
 """`predict_all`, for a target and by workers that somebody has chosen."""
-Screen = Callable[["Sequence[KernelLaunch]"], list[StaticWork | None]]
-"""The same of `screen_all`."""
 
 
 def predict_all(
@@ -55,77 +52,12 @@ def predict_all(
     Raises:
         LostWorkers: as its text says.
     """
-    return [
-        replace(prediction.rows[0], label=call.label)
-        for prediction, call in zip(
-            _answered(
-                calls,
-                target,
-                run=answer,
-                unanswered=_unanswered,
-                known=store.get if store else None,
-                keep=store.put if store else None,
-                executor=executor,
-                workers=workers,
-                together=together,
-                progress=progress,
-            ),
-            calls,
-            strict=True,
-        )
-    ]
-
-
-def screen_all(
-    calls: "Sequence[KernelLaunch]",
-    target: Request,
-    *,
-    store: Store | None,
-    executor: Executor | None = None,
-    workers: int | None = None,
-    together: int = TOGETHER,
-    progress: Progress | None = None,
-) -> list[StaticWork | None]:
-    """Static work of launches, in order; None of those whose code is refused or cannot be followed. Args: as above."""
-    return _answered(
-        calls,
-        target,
-        run=screen,
-        unanswered=lambda job, why: (None,) * len(job.calls),
-        known=store.get_works if store else None,
-        keep=store.put_work if store else None,
-        executor=executor,
-        workers=workers,
-        together=together,
-        progress=progress,
-    )
-
-
-def _answered(
-    calls: "Sequence[KernelLaunch]",
-    target: Request,
-    *,
-    run: Callable[[Job], tuple[Answer, ...]],
-    unanswered: Callable[[Job, str], tuple[Answer, ...]],
-    known: Callable[[Iterable[str]], Mapping[str, Answer]] | None,
-    keep: Callable[[str, Answer], None] | None,
-    executor: Executor | None,
-    workers: int | None,
-    together: int,
-    progress: Progress | None,
-) -> list[Answer]:
-    """An answer for each launch, in order; equal questions are asked once.
-
-    Args:
-        run: answers a job; unanswered: what stands for the answers of one that raises, and why it did.
-        known: kept answers by key; keep: keeps one.
-    """
     from ..kernels.compile.question import question_key
 
     alone = [replace(call, tuned=-1, configuration={}) for call in calls]
     keys = [question_key([call], target.device, target.name, L2) for call in alone]
     report = progress or (lambda done, total: None)
-    answers = dict(known(dict.fromkeys(keys))) if known else {}
+    answers = dict(store.get(dict.fromkeys(keys))) if store else {}
     report(sum(key in answers for key in keys), len(keys))
     waiting = {key: call for key, call in zip(keys, alone, strict=True) if key not in answers}
     processes = 1 if executor is None and _are_few(waiting.values()) else workers or cores()
@@ -133,13 +65,13 @@ def _answered(
         Job(keys=part, calls=tuple(waiting[key] for key in part), target=target)
         for part in in_jobs(_by_code(waiting), together, processes if executor is None else 1)
     ]
-    for job, new in worked(jobs, run, unanswered, executor, min(processes, len(jobs))):
+    for job, new in worked(jobs, answer, _unanswered, executor, min(processes, len(jobs))):
         for key, answered in zip(job.keys, new, strict=True):
-            if keep:
-                keep(key, answered)
+            if store:
+                store.put(key, answered)
             answers[key] = answered
         report(sum(key in answers for key in keys), len(keys))
-    return [answers[key] for key in keys]
+    return [replace(answers[key].rows[0], label=call.label) for key, call in zip(keys, calls, strict=True)]
 
 
 def _are_few(calls: "Collection[KernelLaunch]") -> bool:
@@ -166,15 +98,6 @@ def answer(job: Job) -> tuple[KernelsPrediction, ...]:
             return _unanswered(job, internal(error, "predict"))
         alone = [replace(job, keys=(key,), calls=(call,)) for key, call in zip(job.keys, job.calls, strict=True)]
         return tuple(prediction for single in alone for prediction in answer(single))
-
-
-def screen(job: Job) -> tuple[StaticWork | None, ...]:
-    """Static work of the launches of a job; what a worker runs. What one of them raises leaves it without."""
-    from ..simulator.screening.from_code import static_work
-
-    device = job.target.device
-    launches = compiled_launches(job.calls, replace(job.target, workers=1))
-    return tuple(static_work(launch.kernel, device) if launch.kernel else None for launch in launches)
 
 
 def _unanswered(job: Job, why: str) -> tuple[KernelsPrediction, ...]:

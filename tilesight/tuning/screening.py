@@ -1,4 +1,4 @@
-"""Which configurations of a launch are worth a prediction: the best by a static rank of their compiled code.
+"""Which configurations of a launch are worth a prediction: the best by a static rank of their tiles.
 
 A rank, never a threshold: what a third of timed configurations keeps of the fastest is in docs/choose.md, by
 validate/lab/choice/screened.py.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..simulator.device.device import Device
 from ..simulator.screening.static_time import rank_of, static_times_s
-from .answers import Screen
+from .tile_work import static_work
 
 if TYPE_CHECKING:
     from ..kernels.compile.call import KernelLaunch
@@ -37,25 +37,18 @@ ALL = KeepFraction(share=1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screening:
-    """How configurations are screened. Args: screen: `screen_all` for a device; portion: that is predicted."""
+    """How configurations are screened. Args: device: that they are for; portion: that is predicted."""
 
-    screen: Screen
     device: Device
     portion: KeepFraction = USUAL
 
     def kept(self, launches: "Sequence[Sequence[KernelLaunch]]") -> "list[list[KernelLaunch]]":
         """Of the configurations of each launch those to predict, the best first; all where they are few."""
-        many = [calls for calls in launches if self.portion.of(len(calls)) < len(calls)]
-        works = iter(self.screen([call for calls in many for call in calls]) if many else ())
-        kept = []
-        for calls in launches:
-            if self.portion.of(len(calls)) == len(calls):
-                kept.append(list(calls))
-                continue
-            ranks = {}
-            for call in calls:
-                work = next(works)
-                # What cannot be followed is predicted: only that can say why it is refused.
-                ranks[id(call)] = rank_of([static_times_s(work, self.device)]) if work else (0.0, 0.0)
-            kept.append(sorted(calls, key=lambda call: ranks[id(call)])[: self.portion.of(len(calls))])
-        return kept
+        return [self._best(calls) if self.portion.of(len(calls)) < len(calls) else list(calls) for calls in launches]
+
+    def _best(self, calls: "Sequence[KernelLaunch]") -> "list[KernelLaunch]":
+        works = {id(call): static_work(call, self.device) for call in calls}
+        ranks = {at: rank_of([static_times_s(work, self.device)]) for at, work in works.items() if work}
+        # Of what the IR does not tell only a prediction can say anything: all of it is predicted.
+        count = max(self.portion.of(len(calls)), len(works) - len(ranks))
+        return sorted(calls, key=lambda call: ranks.get(id(call), (0.0, 0.0)))[:count]

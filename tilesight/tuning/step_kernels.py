@@ -15,7 +15,8 @@ from ..simulator.prediction.kernel_row import KernelRow, fastest_first
 from ..simulator.prediction.kernels import Request
 from ..simulator.screening.static_time import static_times_s
 from ..simulator.store.store import usual_store
-from .answers import predict_all, screen_all
+from .answers import predict_all
+from .tile_work import static_work
 
 if TYPE_CHECKING:
     from ..kernels.compile.call import KernelLaunch, RefusedCall
@@ -85,7 +86,7 @@ def _chosen(
     """
     tuned = {number: operation.calls for number, operation in operations.items() if len(operation.calls) > 1}
     many = list(dict.fromkeys(place for calls in tuned.values() for place in calls))
-    times_s = dict(zip(many, static_s([step.calls[place] for place in many], device, name, predicting), strict=True))
+    times_s = dict(zip(many, static_s([step.calls[place] for place in many], device), strict=True))
     near = {number: _near({place: times_s[place] for place in calls}) for number, calls in tuned.items()}
     looked_at = list(dict.fromkeys(place for places in near.values() if len(places) > 1 for place in places))
     made = predicted_rows([step.calls[place] for place in looked_at], device, name, predicting)
@@ -103,18 +104,13 @@ def _near(times_s: Mapping[int, float]) -> list[int]:
     return [place for place, time_s in times_s.items() if time_s <= NEAR * least_s]
 
 
-def static_s(
-    calls: "Sequence[KernelLaunch | RefusedCall]", device: Device, name: str, predicting: Predicting
-) -> list[float]:
+def static_s(calls: "Sequence[KernelLaunch | RefusedCall]", device: Device) -> list[float]:
     """Static times of launches: an empty kernel's, and of the busiest unit [s]; 0 where only a prediction can tell."""
     from ..kernels.compile.call import KernelLaunch
 
-    usable = [movable(call) for call in calls if isinstance(call, KernelLaunch)]
-    target = Request(device=device, name=name, compile_limit_s=predicting.compile_limit_s)
-    works = iter(screen_all(usable, target, store=usual_store(), workers=predicting.workers))
     times, empty_s = [], empty_kernel_s(device)
     for call in calls:
-        work = next(works) if isinstance(call, KernelLaunch) else None
+        work = static_work(call, device) if isinstance(call, KernelLaunch) else None
         busy_s = max(*static_times_s(work, device), KernelCostModel(device).dispatch_s(work.ctas)) if work else -empty_s
         times.append(empty_s + busy_s)
     return times

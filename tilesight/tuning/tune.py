@@ -16,7 +16,7 @@ from ..simulator.jobs.stopping import LIMIT_S
 from ..simulator.prediction.kernels import Request
 from ..simulator.refusal import UserError
 from ..simulator.store.store import Store, usual_store
-from .answers import Predict, predict_all, screen_all
+from .answers import Predict, predict_all
 from .keys import key_notes
 from .screening import ALL, USUAL, Screening
 from .tuning import Configured, TunedLaunch, Tuning, ranked
@@ -48,7 +48,7 @@ def tune(
             of a script with an `if __name__ == "__main__":` guard.
         time_limit_s: that each prediction may take once it is compiled; None: as long as it likes [s].
         screened: whether a third of the configurations of each launch, and 16 at least, is predicted, the best by a
-            static rank of their code; else all are.
+            static rank of their tiles; else all are.
 
     Raises:
         RuntimeError: torch or triton is missing, or workers are lost again and again (one line).
@@ -76,7 +76,7 @@ def tune(
         kept.check()
     target = Request(device=gpu, name=name, limit_s=time_limit_s)
     how: dict[str, Any] = {"target": target, "store": kept, "executor": executor, "workers": workers}
-    screening = Screening(screen=partial(screen_all, **how), device=gpu, portion=USUAL if screened else ALL)
+    screening = Screening(device=gpu, portion=USUAL if screened else ALL)
     return tune_recorded("recorded launches", [recorded], name, partial(predict_all, **how), screening)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from support.made_rows import prediction_of, row_of
 from tilesight.simulator.refusal import UserError
-from tilesight.simulator.screening.static_time import StaticWork
 from tilesight.simulator.store import store as module
 from tilesight.simulator.store.store import Row, Store, usual_store
 
@@ -35,15 +34,6 @@ def test_what_lacks_something_is_not_kept(tmp_path: Path) -> None:
     store = Store(tmp_path / "kept")
     store.put("a", prediction_of(row_of(None)))
     assert store.get(["a"]) == {}
-
-
-def test_static_works_lie_beside(tmp_path: Path) -> None:
-    """Those that are none are not kept."""
-    store = Store(tmp_path / "kept")
-    work = StaticWork(ctas=3, resident=2, sm_cycles=0.1 + 0.2, fill_bytes=1.0, hbm_bytes=2.0, flight_bytes=3.0)
-    store.put_work("a", work)
-    store.put_work("b", None)
-    assert store.get_works(["a", "b"]) == {"a": work} and store.get(["a"]) == {}
 
 
 def test_a_recording_takes_the_place_of_the_one_before(tmp_path: Path) -> None:

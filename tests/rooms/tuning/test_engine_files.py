@@ -250,12 +250,12 @@ def test_screening_prefers_tiles_that_waste_little() -> None:
 
 
 def test_where_weights_bound_all_alike_screening_looks_behind_them() -> None:
-    """A batch of 32 tokens reads all weights once whatever the tiles: vLLM's own timed file has 16 x 128 x 128."""
+    """A batch of 32 tokens reads all weights once whatever the tiles; vLLM's timed file has 16 x 128 x 128, of 308."""
     device, engine = load_device("h100"), ENGINES["vllm-moe"]
     items = [item for item in tried(engine, MIXTRAL, device)[0] if item["GROUP_SIZE_M"] == 16]
     timed = dict(zip(FIELDS, (16, 128, 128, 16, 4, 4), strict=True))
     for batch in (16, 24, 32):
-        assert timed in screened(items, MIXTRAL, batch, Routing(), device)[:5]
+        assert timed in screened(items, MIXTRAL, batch, Routing(), device)[:10]
 
 
 def test_what_runs_without_a_file_lies_in_a_file_s_fields() -> None:

@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.screening.static_time import StaticWork
 
 from tilesight.cli.main import main
+from tilesight.tuning import screening
 from tilesight.tuning.screening import ALL, USUAL, KeepFraction, Screening
 
 DEVICE = load_device("h100-sxm")
 
 
-def work_of(call: Any) -> StaticWork | None:
+def work_of(call: Any, _: object) -> StaticWork | None:
     """The slower the higher its number; what cannot be followed has none."""
     if call.number < 0:
         return None
@@ -30,8 +32,9 @@ def calls_of(*numbers: int) -> list[Any]:
 
 def kept(portion: KeepFraction, *launches: Sequence[Any]) -> list[list[int]]:
     """Numbers of those that are predicted, of each launch."""
-    screening = Screening(screen=lambda calls: list(map(work_of, calls)), device=DEVICE, portion=portion)
-    return [[call.number for call in calls] for calls in screening.kept(launches)]
+    with patch.object(screening, "static_work", work_of):
+        kept = Screening(device=DEVICE, portion=portion).kept(launches)
+    return [[call.number for call in calls] for calls in kept]
 
 
 @pytest.mark.parametrize("count, predicted", [(1, 1), (16, 16), (17, 16), (48, 16), (60, 20), (1000, 334)])
@@ -45,20 +48,18 @@ def test_the_best_of_each_launch_are_kept_the_best_first() -> None:
     assert kept(KeepFraction(share=0.5), calls_of(3, 0, 2, 1), calls_of(9, 8, 7)) == [[0, 1], [7, 8]]
 
 
-def test_what_cannot_be_followed_is_predicted() -> None:
-    """Only a prediction says why it is refused."""
+def test_what_the_ir_does_not_tell_is_predicted() -> None:
+    """However many these are: no rank would leave the slow ones out."""
     assert kept(KeepFraction(share=0.5), calls_of(3, -1, 0, 2)) == [[-1, 0]]
+    assert kept(KeepFraction(share=0.5), calls_of(3, -1, -2, -3)) == [[-1, -2, -3]]
 
 
-def test_few_configurations_are_not_compiled_for_a_rank() -> None:
+def test_few_configurations_are_not_ranked() -> None:
     """Nor are any where all are predicted."""
-
-    def never(calls: Sequence[Any]) -> list[StaticWork | None]:
-        raise AssertionError("screened")
-
     calls = calls_of(*range(40))
-    assert Screening(screen=never, device=DEVICE, portion=ALL).kept([calls]) == [calls]
-    assert Screening(screen=never, device=DEVICE, portion=USUAL).kept([calls[:16]]) == [calls[:16]]
+    with patch.object(screening, "static_work", side_effect=AssertionError("ranked")):
+        assert Screening(device=DEVICE, portion=ALL).kept([calls]) == [calls]
+        assert Screening(device=DEVICE, portion=USUAL).kept([calls[:16]]) == [calls[:16]]
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "0%", "101%", "some", "1.5"])

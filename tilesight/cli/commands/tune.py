@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ...kernels.compile.call import KernelLaunch
     from ...kernels.configurations.space import Space
     from ...simulator.prediction.kernel_row import KernelRow
-    from ...simulator.screening.static_time import StaticWork
     from ...simulator.store.store import Store
     from ...tuning.screening import KeepFraction
     from ...tuning.tuning import Tuning
@@ -206,7 +205,7 @@ def _tuned(
 ) -> "tuple[Tuning, bool]":
     """The launches of the function, tuned, and whether it came to its end."""
     from ...kernels.capture.file import Asked, capture_calls
-    from ...tuning.answers import predict_all, screen_all
+    from ...tuning.answers import predict_all
     from ...tuning.screening import USUAL, Screening
     from ...tuning.shapes import read_shapes
     from ...tuning.tune import tune_recorded
@@ -230,10 +229,6 @@ def _tuned(
         announce = cache(announce_compiler)
         with work.executor() as executor:
 
-            def screened(calls: "Sequence[KernelLaunch]") -> "list[StaticWork | None]":
-                with progress("configurations compiled, to be screened") as tick:
-                    return screen_all(calls, **how, executor=executor, progress=tick)
-
             def predicted(calls: "Sequence[KernelLaunch]") -> "list[KernelRow]":
                 with progress("configurations") as tick:
 
@@ -244,7 +239,7 @@ def _tuned(
 
                     return predict_all(calls, **how, executor=executor, progress=under_way)
 
-            screening = Screening(screen=screened, device=of.device, portion=portion or USUAL)
+            screening = Screening(device=of.device, portion=portion or USUAL)
             return tune_recorded(target, recorded, of.name, predicted, screening), not ended
 
 

@@ -10,19 +10,18 @@ from itertools import product
 
 import numpy as np
 
+from ...kernels.compile.tiles import Dot, Loop, Tiles
 from ...simulator.device.device import Device
 from ...simulator.screening.static_time import StaticWork, rank_of, static_times_s
 from ..screening import KeepFraction
+from ..tile_work import work_of
 from .engine import FIELDS, GROUP, Configuration, Engine
 from .layer import Layer, Product
 from .routing import Routing
 
 PORTION = KeepFraction(share=0.15, least=24)
-SPILLING = 192
-"""Registers of sums from which on a thread has too few left [per thread]."""
-SPILLED = 3.0
-"""How much slower is taken to be what spills."""
-WARP = 32
+SUM_BYTES = 4
+"""Of a sum."""
 
 
 def tried(engine: Engine, layer: Layer, device: Device) -> tuple[list[Configuration], int]:
@@ -70,31 +69,21 @@ def static_work(
         counts: rows of each expert.
     """
     rows, columns, depth = (item[f"BLOCK_SIZE_{axis}"] for axis in "MNK")
-    stage = (rows + columns) * depth * layer.element_bytes
-    resident = max(1, min(
-        device.smem_per_sm_bytes // (item["num_stages"] * stage),
-        device.max_warps_per_sm // item["num_warps"],
-        device.registers_per_sm // (rows * columns + 64 * WARP * item["num_warps"]),
-    ))  # fmt: skip
-    slower = SPILLED if rows * columns / (WARP * item["num_warps"]) > SPILLING else 1.0
-    return StaticWork(
+    steps, kind = -(-launch.k // depth), "f8" if layer.dtype else "bf16"
+    stage_bytes = (rows + columns) * depth * layer.element_bytes
+    held_bytes = float(SUM_BYTES * rows * columns)
+    work = Tiles(
         ctas=tiles * -(-launch.n // columns),
-        resident=resident,
-        sm_cycles=slower * 2 * rows * columns * launch.k / _flop_per_cycle(rows, layer, device),
-        fill_bytes=slower * launch.k * (rows + columns) * layer.element_bytes,
-        hbm_bytes=slower * int(np.count_nonzero(counts)) * launch.n * launch.k * layer.element_bytes,
-        flight_bytes=stage * max(1, item["num_stages"] - 1),
+        dots=[Dot(times=steps, m=rows, n=columns, k=depth, kind=kind)],
+        loops=[Loop(), Loop(loaded_bytes=stage_bytes, products=1, held_bytes=held_bytes)],
+        loaded_bytes=steps * stage_bytes,
+        stored_bytes=held_bytes / 2,
+        results=rows * columns,
     )
+    hbm_bytes = float(np.count_nonzero(counts)) * launch.n * launch.k * layer.element_bytes
+    return work_of(work, item["num_warps"], item["num_stages"], hbm_bytes, device)
 
 
 def grouped(items: Sequence[Configuration], groups: Sequence[int]) -> list[Configuration]:
     """Each configuration with every group of rows of tiles."""
     return [{**item, GROUP: group} for item in items for group in groups]
-
-
-def _flop_per_cycle(rows: int, layer: Layer, device: Device) -> float:
-    """What the tensor cores of an SM reach: a warp group's instruction takes 64 rows."""
-    kind = "fp8" if layer.dtype else "fp16"
-    small = float(getattr(device, f"mma_{kind}_flop_per_cycle") or device.mma_fp16_flop_per_cycle)
-    large = max(getattr(device, f"{unit}_{kind}_flop_per_cycle") for unit in ("wgmma", "tcgen05"))
-    return max(small, large) if rows >= 64 else small

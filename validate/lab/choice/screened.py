@@ -16,14 +16,12 @@ from families import EXPERIMENTS, FAMILIES
 from kept import lines_of
 from tilesight.kernels.capture.lowering import lower_or_refuse
 from tilesight.simulator.device.device import Device, load_device
-from tilesight.simulator.prediction.kernels import Request
-from tilesight.simulator.screening.from_code import static_work
 from tilesight.simulator.screening.static_time import rank_of, static_times_s
 
 import tilesight
-from tilesight.predicting import compiled_launches
 from tilesight.tuning.screening import USUAL, KeepFraction
 from tilesight.tuning.step_kernels import NEAR
+from tilesight.tuning.tile_work import static_work
 
 PORTIONS = {"half": KeepFraction(share=0.5), "a third, 16 at least": USUAL, "a quarter": KeepFraction(share=0.25)}
 PORTIONS |= {"a tenth": KeepFraction(share=0.1)}
@@ -41,8 +39,7 @@ def ranked(cell: Cell, indices: list[int], name: str, device: Device) -> dict[in
             kernel, grid, args, named = cell.launch(tensors, cell.configs[index])
             kernel[grid](*args, **named)
         calls.append(lower_or_refuse(launches[0], int(device.compute_capability.replace(".", ""))))
-    compiled = compiled_launches(calls, Request(device=device, name=device.name))
-    works = [static_work(launch.kernel, device) if launch.kernel else None for launch in compiled]
+    works = [static_work(call, device) for call in calls]
     ranks = {index: rank_of([static_times_s(work, device)]) if work else (0.0, 0.0)
              for index, work in zip(indices, works, strict=True)}  # fmt: skip
     return dict(sorted(ranks.items(), key=lambda item: item[1]))
