@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 SAMPLED = 64
 """CTAs that are looked at, spread evenly over the grid."""
-Array = np.ndarray
+Array = Any
+"""A number of each of these CTAs, or one of all."""
 FUNCTION = re.compile(r'^  tt\.func \w+ @(?:"([^"]*)"|([\w$.]+))\((.*)\n((?:(?!  \}).*\n)*)', re.M)
 PARAMETER = re.compile(r"(%[\w$.-]+): ")
 CALLED = re.compile(r' @(?:"([^"]*)"|([\w$.]+))')
@@ -158,7 +159,7 @@ class _Frame:
         if operation in ("tt.get_program_id", "tt.get_num_programs"):
             axis = rest.split()[0]
             return self.walk.places[axis] if kind == "get_program_id" else np.int64(self.walk.grid[axis])
-        given = [self.value(name) for name in _values(rest)]
+        given: list[Any] = [self.value(name) for name in _values(rest)]
         if operation == "tt.call":
             return self.walk.returned(rest, given)
         if not given or any(value is None for value in given):

@@ -33,7 +33,7 @@ def static_work(call: "KernelLaunch", device: Device) -> StaticWork | None:
     """Static work of a launch; None where its IR does not tell."""
     tiles = tiles_of(call)
     hbm_bytes = float(sum(storage.size_bytes for storage in call.storages))
-    return tiles and work_of(tiles, call.num_warps, call.num_stages, hbm_bytes, device)
+    return work_of(tiles, call.num_warps, call.num_stages, hbm_bytes, device) if tiles else None
 
 
 def work_of(tiles: Tiles, warps: int, stages: int, hbm_bytes: float, device: Device) -> StaticWork:

@@ -1,8 +1,8 @@
 """Which configurations are worth a prediction: ranked by what tiles move and compute, before anything is compiled.
 
 A rank, never a threshold: of 30 timed configurations of each of 18 fused-MoE launches of an H100 (`experts` of
-docs/validation/choice-h100.md) the best 15 % by this rank hold one within 0.3 % of the fastest in the mean, 2.5 % at
-worst (10 %: 1.3 and 7.9 %), and the one of these that is predicted fastest is in the mean no slower than that of all.
+docs/validation/choice-h100.md) the best 15 % by this rank hold one within 0.5 % of the fastest in the mean, 2.9 % at
+worst (10 %: 1.3 and 7.6 %).
 """
 
 from collections.abc import Sequence
