@@ -292,8 +292,8 @@ def _values(rest: str) -> list[str]:
 
 def _tensors(text: str) -> list[tuple[float, str]]:
     """Sizes [B] and elements of the tensors that a text names; one of pointers is as large as what they lead to."""
-    found = [(prod(map(int, shape[:-1].split("x"))), kind) for shape, kind in TENSOR.findall(text)]
-    return [(count * _bits(kind) / 8, kind) for count, kind in found]
+    sizes = [(prod(map(int, shape[:-1].split("x"))), kind) for shape, kind in TENSOR.findall(text)]
+    return [(count * _bits(kind) / 8, kind) for count, kind in sizes]
 
 
 def _bits(kind: str) -> int:

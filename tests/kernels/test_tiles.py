@@ -55,16 +55,16 @@ def test_a_product_loads_its_operands_tile_by_tile(name: str, grid: int) -> None
     rows, columns, depth, k, tiles = 128, 64, 32, 1024, 128
     a, b, c = (half(1024, 1024) for _ in range(3))
     call = lowered(getattr(tiled, name), (grid,), a, b, c, 1024, 1024, k, BM=rows, BN=columns, BK=depth)
-    found = tiles_of(call)
-    assert found.ctas == grid
+    counted = tiles_of(call)
+    assert counted.ctas == grid
     of_each = tiles / grid
-    assert found.loaded_bytes == pytest.approx(of_each * k * (rows + columns) * 2, rel=0.01)
+    assert counted.loaded_bytes == pytest.approx(of_each * k * (rows + columns) * 2, rel=0.01)
     stored = 0 if name == "gemm_one_loop" else of_each * rows * columns * 2
-    assert found.stored_bytes == pytest.approx(stored, rel=0.01)
-    (dot,) = found.dots
+    assert counted.stored_bytes == pytest.approx(stored, rel=0.01)
+    (dot,) = counted.dots
     assert (dot.m, dot.n, dot.k, dot.kind) == (rows, columns, depth, "f16")
     assert dot.times == pytest.approx(of_each * k / depth, rel=0.01)
-    inner = found.loops[-1]
+    inner = counted.loops[-1]
     assert (inner.loaded_bytes, inner.products, inner.held_bytes) == (
         depth * (rows + columns) * 2,
         1,
@@ -72,7 +72,7 @@ def test_a_product_loads_its_operands_tile_by_tile(name: str, grid: int) -> None
     )
     device = load_device("h100")
     work = static_work(call, device)
-    assert work.ctas == grid and work.fill_bytes == found.loaded_bytes + found.stored_bytes
+    assert work.ctas == grid and work.fill_bytes == counted.loaded_bytes + counted.stored_bytes
     assert work.sm_cycles > dot.times * 2 * rows * columns * depth / device.wgmma_fp16_flop_per_cycle
 
 

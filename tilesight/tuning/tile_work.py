@@ -52,12 +52,12 @@ def work_of(tiles: Tiles, warps: int, stages: int, hbm_bytes: float, device: Dev
     staged_bytes = max((loop.loaded_bytes for loop in tiles.loops if loop.products), default=0.0)
     smem_bytes = staged_bytes * (buffers or 0.5) + (tiles.loops[0].loaded_bytes if tiles.dots else 0.0)
     if tiles.dots:
-        own = OWN_REGISTERS
+        beside = OWN_REGISTERS
         held = [loop.held_bytes + loop.loaded_bytes * (loop.products > 0 and not buffers) for loop in tiles.loops]
     else:
-        own = OWN_OF_ROWS
+        beside = OWN_OF_ROWS
         held = [loop.held_bytes + max(loop.loaded_bytes, tiles.widest_bytes) for loop in tiles.loops]
-    needed = max(held) / 4 / threads + own
+    needed = max(held) / 4 / threads + beside
     most = min(device.max_registers_per_thread, device.registers_per_sm // threads)
     fit = occupancy(
         Resources(registers_per_thread=min(int(needed), most), smem_bytes_per_cta=int(smem_bytes)), warps, device
