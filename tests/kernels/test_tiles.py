@@ -12,7 +12,7 @@ if missing_package() is None:
     import triton.language as tl
     from tilesight.kernels.capture.lowering import lower_or_refuse
     from tilesight.kernels.compile.call import KernelLaunch
-    from tilesight.kernels.compile.tiles import tiles_of
+    from tilesight.kernels.configurations.tiles import tiles_of
     from zoo import tiled
 
     import tilesight
@@ -49,13 +49,18 @@ def lowered(kernel: Any, grid: tuple[int, ...], *arguments: Any, **named: Any) -
     return call
 
 
+def told(call: "KernelLaunch") -> Any:
+    """What the IR tells of a launch."""
+    return tiles_of(call.job["ttir"], call.grid, call.arguments, call.storages)
+
+
 @pytest.mark.parametrize("name, grid", [("gemm_one_loop", 128), ("gemm_persistent", 60)])
 def test_a_product_loads_its_operands_tile_by_tile(name: str, grid: int) -> None:
     """Also where a CTA takes several tiles, some one more than others. A store behind `if` is none of mid-loop."""
     rows, columns, depth, k, tiles = 128, 64, 32, 1024, 128
     a, b, c = (half(1024, 1024) for _ in range(3))
     call = lowered(getattr(tiled, name), (grid,), a, b, c, 1024, 1024, k, BM=rows, BN=columns, BK=depth)
-    counted = tiles_of(call)
+    counted = told(call)
     assert counted.ctas == grid
     of_each = tiles / grid
     assert counted.loaded_bytes == pytest.approx(of_each * k * (rows + columns) * 2, rel=0.01)
@@ -80,14 +85,14 @@ def test_an_early_end_counts_for_those_that_come_to_it() -> None:
     """A quarter of the CTAs goes on: the length is read from memory."""
     length = torch.tensor([64 * 256], dtype=torch.int32)
     call = lowered(ending, (256,), half(1 << 16), half(1 << 16), length, 1 << 16, BLOCK=256, TWICE=False)
-    assert tiles_of(call).loaded_bytes == pytest.approx(512 / 4, rel=0.05)
+    assert told(call).loaded_bytes == pytest.approx(512 / 4, rel=0.05)
 
 
 def test_of_a_loop_that_only_its_data_end_nothing_is_told() -> None:
     """Whoever asks has to predict it."""
     length = torch.tensor([64 * 256], dtype=torch.int32)
     call = lowered(ending, (256,), half(1 << 16), half(1 << 16), length, 1 << 16, BLOCK=256, TWICE=True)
-    assert tiles_of(call) is None and static_work(call, load_device("h100")) is None
+    assert told(call) is None and static_work(call, load_device("h100")) is None
 
 
 def test_what_cannot_fit_comes_last() -> None:

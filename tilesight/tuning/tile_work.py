@@ -3,7 +3,7 @@
 from math import inf
 from typing import TYPE_CHECKING
 
-from ..kernels.compile.tiles import Dot, Tiles, tiles_of
+from ..kernels.configurations.tiles import Dot, Tiles, tiles_of
 from ..simulator.device.device import Device
 from ..simulator.launch.program import Resources
 from ..simulator.limits import WARP_THREADS, WARPGROUP_WARPS
@@ -30,8 +30,8 @@ MMA_FLOP = 2 * 16 * 8 * 16
 
 
 def static_work(call: "KernelLaunch", device: Device) -> StaticWork | None:
-    """Static work of a launch; None where its IR does not tell."""
-    tiles = tiles_of(call)
+    """Static work of a launch; None where its IR does not tell, and of Gluon, whose first IR is another."""
+    tiles = None if call.job["gluon"] else tiles_of(call.job["ttir"], call.grid, call.arguments, call.storages)
     hbm_bytes = float(sum(storage.size_bytes for storage in call.storages))
     return work_of(tiles, call.num_warps, call.num_stages, hbm_bytes, device) if tiles else None
 

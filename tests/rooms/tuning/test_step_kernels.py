@@ -102,7 +102,7 @@ def test_configurations_of_more_than_twice_the_least_static_time_are_not_predict
 def test_a_static_time_is_at_least_that_of_handing_out_the_ctas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten million CTAs take 5 ms; of a launch that is refused nothing is known."""
     work = StaticWork(ctas=10**7, resident=8, sm_cycles=0.0, fill_bytes=0.0, hbm_bytes=0.0, flight_bytes=0.0)
-    monkeypatch.setattr(step_kernels, "static_work", lambda call, _: work if call.grid[0] == 4 else None)
+    monkeypatch.setattr(step_kernels, "static_work", lambda call, _: work if call.num_warps == 4 else None)
     device = load_device("h200")
     handed_out_s = 10**7 * device.cta_dispatch_cycles / device.boost_clock_hz
     assert step_kernels.static_s([launch(4), launch(8)], device) == pytest.approx(

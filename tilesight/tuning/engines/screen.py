@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from ...kernels.compile.tiles import Dot, Loop, Tiles
+from ...kernels.configurations.tiles import Dot, Loop, Tiles
 from ...simulator.device.device import Device
 from ...simulator.screening.static_time import StaticWork, rank_of, static_times_s
 from ..screening import KeepFraction

@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .call import KernelLaunch
+from ...simulator.emulator.storage import Storage
 
 SAMPLED = 64
 """CTAs that are looked at, spread evenly over the grid."""
@@ -95,13 +94,15 @@ class Untold(ValueError):
     """The IR does not tell how long a loop is."""
 
 
-def tiles_of(call: "KernelLaunch") -> Tiles | None:
-    """What a CTA of a launch does; None where the IR does not tell, and of Gluon, whose first IR is another."""
-    functions = {match[1] or match[2]: _Function(*match.groups()[2:]) for match in FUNCTION.finditer(call.job["ttir"])}
-    if call.job["gluon"] or not functions:
+def tiles_of(
+    ir: str, grid: tuple[int, int, int], arguments: Mapping[str, int | float], storages: Sequence[Storage]
+) -> Tiles | None:
+    """What a CTA of a launch does; None where the IR does not tell. Args: as of `compile.call.KernelLaunch`."""
+    functions = {match[1] or match[2]: _Function(*match.groups()[2:]) for match in FUNCTION.finditer(ir)}
+    if not functions:
         return None
-    walk, kernel = _Walk(functions, call), next(iter(functions.values()))
-    given = {name: call.arguments.get(name[1:]) for name in kernel.parameters}
+    walk, kernel = _Walk(functions, grid, storages), next(iter(functions.values()))
+    given = {name: arguments.get(name[1:]) for name in kernel.parameters}
     frame = _Frame(walk, kernel, {name: np.int64(it) if isinstance(it, int) else None for name, it in given.items()})
     try:
         walk.run(frame, np.ones(len(walk.places["x"])))
@@ -176,12 +177,14 @@ class _Frame:
 class _Walk:
     """All of a launch. Args of its results: tiles: what a CTA does; places: CTA numbers of those looked at, by axis."""
 
-    def __init__(self, functions: Mapping[str, _Function], call: "KernelLaunch") -> None:
-        self._functions, self._storages = functions, call.storages
-        self.grid = dict(zip("xyz", call.grid, strict=True))
-        self.tiles = Tiles(ctas=prod(call.grid))
+    def __init__(
+        self, functions: Mapping[str, _Function], grid: tuple[int, int, int], storages: Sequence[Storage]
+    ) -> None:
+        self._functions, self._storages = functions, storages
+        self.grid = dict(zip("xyz", grid, strict=True))
+        self.tiles = Tiles(ctas=prod(grid))
         sampled = np.unique(np.linspace(0, self.tiles.ctas - 1, SAMPLED).round().astype(np.int64))
-        x, y, _ = call.grid
+        x, y, _ = grid
         self.places = {"x": sampled % x, "y": sampled // x % y, "z": sampled // (x * y)}
         self._loops = [self.tiles.loops[0]]
 
