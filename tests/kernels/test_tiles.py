@@ -49,7 +49,7 @@ def lowered(kernel: Any, grid: tuple[int, ...], *arguments: Any, **named: Any) -
     return call
 
 
-def told(call: "KernelLaunch") -> Any:
+def tiles_of_launch(call: "KernelLaunch") -> Any:
     """What the IR tells of a launch."""
     return tiles_of(call.job["ttir"], call.grid, call.arguments, call.storages)
 
@@ -60,7 +60,7 @@ def test_a_product_loads_its_operands_tile_by_tile(name: str, grid: int) -> None
     rows, columns, depth, k, tiles = 128, 64, 32, 1024, 128
     a, b, c = (half(1024, 1024) for _ in range(3))
     call = lowered(getattr(tiled, name), (grid,), a, b, c, 1024, 1024, k, BM=rows, BN=columns, BK=depth)
-    counted = told(call)
+    counted = tiles_of_launch(call)
     assert counted.ctas == grid
     of_each = tiles / grid
     assert counted.loaded_bytes == pytest.approx(of_each * k * (rows + columns) * 2, rel=0.01)
@@ -85,14 +85,14 @@ def test_an_early_end_counts_for_those_that_come_to_it() -> None:
     """A quarter of the CTAs goes on: the length is read from memory."""
     length = torch.tensor([64 * 256], dtype=torch.int32)
     call = lowered(ending, (256,), half(1 << 16), half(1 << 16), length, 1 << 16, BLOCK=256, TWICE=False)
-    assert told(call).loaded_bytes == pytest.approx(512 / 4, rel=0.05)
+    assert tiles_of_launch(call).loaded_bytes == pytest.approx(512 / 4, rel=0.05)
 
 
 def test_of_a_loop_that_only_its_data_end_nothing_is_told() -> None:
     """Whoever asks has to predict it."""
     length = torch.tensor([64 * 256], dtype=torch.int32)
     call = lowered(ending, (256,), half(1 << 16), half(1 << 16), length, 1 << 16, BLOCK=256, TWICE=True)
-    assert told(call) is None and static_work(call, load_device("h100")) is None
+    assert tiles_of_launch(call) is None and static_work(call, load_device("h100")) is None
 
 
 def test_what_cannot_fit_comes_last() -> None:
