@@ -48,10 +48,16 @@ class Split:
     replicas: int = 1
 
     def __post_init__(self) -> None:
-        for name, gpus in (("tp", self.tp), ("ep", self.ep), ("pp", self.pp), ("gpus", self.gpus)):
+        for name, gpus in (("tp", self.tp), ("ep", self.ep), ("pp", self.pp)):
             whole(name, gpus, 0)
             if gpus > HOST_GPUS:
                 raise ValueError(f"{name} = {gpus}: must be at most {HOST_GPUS}, the GPUs of one host")
+        if self.gpus > HOST_GPUS:
+            name, count = ("pp", self.pp) if self.pp > 1 else ("replicas", self.replicas)
+            raise ValueError(
+                f"{name} = {count}: makes {self.gpus} GPUs, with {self.shared} each; "
+                f"must be at most {HOST_GPUS}, the GPUs of one host"
+            )
         if self.ep > 1 and self.ep % self.tp:
             raise ValueError(f"ep = {self.ep}: must be a multiple of tp = {self.tp}, whose GPUs hold experts as well")
 
