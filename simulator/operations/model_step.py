@@ -53,11 +53,8 @@ class Split:
             if gpus > HOST_GPUS:
                 raise ValueError(f"{name} = {gpus}: must be at most {HOST_GPUS}, the GPUs of one host")
         if self.gpus > HOST_GPUS:
-            name, count = ("pp", self.pp) if self.pp > 1 else ("replicas", self.replicas)
-            raise ValueError(
-                f"{name} = {count}: makes {self.gpus} GPUs, with {self.shared} each; "
-                f"must be at most {HOST_GPUS}, the GPUs of one host"
-            )
+            said = f"pp = {self.pp}: makes {self.gpus} GPUs" if self.pp > 1 else f"gpus = {self.gpus}"
+            raise ValueError(f"{said}: must be at most {HOST_GPUS}, the GPUs of one host")
         if self.ep > 1 and self.ep % self.tp:
             raise ValueError(f"ep = {self.ep}: must be a multiple of tp = {self.tp}, whose GPUs hold experts as well")
 
