@@ -21,17 +21,29 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepFraction:
-    """How many of the configurations of a launch are predicted. Args: share: of them; least: at least so many."""
+    """How many of the configurations of a launch are predicted.
+
+    Args:
+        share: of them; least: at least so many.
+        tied: up to so many times as many where the rank does not tell them from the last of these.
+    """
 
     share: float
     least: int = 1
+    tied: float = 1.0
 
     def of(self, count: int) -> int:
         """Of so many."""
         return min(count, max(self.least, ceil(self.share * count)))
 
+    def of_ranks(self, ranks: Sequence[tuple[float, float]]) -> int:
+        """Of those of so many ranks, the best first."""
+        count = self.of(len(ranks))
+        tied = sum(rank[0] <= ranks[count - 1][0] for rank in ranks)
+        return max(count, min(tied, int(self.tied * count)))
 
-USUAL = KeepFraction(share=1 / 3, least=16)
+
+USUAL = KeepFraction(share=1 / 3, least=16, tied=2.0)
 ALL = KeepFraction(share=1.0)
 
 
@@ -48,7 +60,7 @@ class Screening:
 
     def _best(self, calls: "Sequence[KernelLaunch]") -> "list[KernelLaunch]":
         works = {id(call): static_work(call, self.device) for call in calls}
-        ranks = {at: rank_of([static_times_s(work, self.device)]) for at, work in works.items() if work}
         # Of what the IR does not tell only a prediction can say anything: all of it is predicted.
-        count = max(self.portion.of(len(calls)), len(works) - len(ranks))
-        return sorted(calls, key=lambda call: ranks.get(id(call), (0.0, 0.0)))[:count]
+        ranks = {at: rank_of([static_times_s(work, self.device)]) if work else (0.0, 0.0) for at, work in works.items()}
+        count = max(self.portion.of_ranks(sorted(ranks.values())), list(works.values()).count(None))
+        return sorted(calls, key=lambda call: ranks[id(call)])[:count]

@@ -54,6 +54,14 @@ def test_what_the_ir_does_not_tell_is_predicted() -> None:
     assert kept(KeepFraction(share=0.5), calls_of(3, -1, -2, -3)) == [[-1, -2, -3]]
 
 
+def test_what_the_rank_does_not_tell_apart_is_predicted() -> None:
+    """Up to twice as many as else."""
+    portion = KeepFraction(share=0.25, tied=2.0)
+    assert kept(portion, calls_of(5, 1, 1, 1, 9, 8, 7, 6)) == [[1, 1, 1]]
+    assert kept(portion, calls_of(1, 1, 1, 1, 1, 8, 7, 6)) == [[1, 1, 1, 1]]
+    assert kept(portion, calls_of(0, 1, 2, 3, 4, 5, 6, 7)) == [[0, 1]]
+
+
 def test_few_configurations_are_not_ranked() -> None:
     """Nor are any where all are predicted."""
     calls = calls_of(*range(40))

@@ -64,7 +64,7 @@ def main() -> None:
         ranks = ranked(CELLS[name], sorted(us), options.device, device)
         order, least = list(ranks), min((rank[0] for rank in ranks.values() if rank[0]), default=0.0)
         for said, portion in PORTIONS.items():
-            kept = min(us[index] for index in order[: portion.of(len(order))])
+            kept = min(us[index] for index in order[: portion.of_ranks(list(ranks.values()))])
             table[CELLS[name].family][said].append(kept / min(us.values()))
         near = min(us[index] for index in order if ranks[index][0] <= NEAR * least)
         table[CELLS[name].family][LEAST].append(near / min(us.values()))
