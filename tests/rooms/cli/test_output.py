@@ -105,9 +105,10 @@ def test_ctrl_c_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch:
 
 
 def test_the_first_call_tells_that_it_compiles(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """On stderr, before the wait."""
+    monkeypatch.setenv("TILESIGHT_PREDICTIONS", str(tmp_path / "none"))
     monkeypatch.setattr("tilesight.simulator.engine.engine.is_compiled", lambda: False)
     assert main(["simulate", *SMALL]) == 0
     assert "compiling the engine" in capsys.readouterr().err

@@ -17,12 +17,14 @@ NO_FILE = {
     *("--schedule", "--law", "--layer", "--skew", "--batch-sizes", "--seqlens", "--triton", "--dask", "--ray"),
     *("--screen", "--gpus", "--decode", "--buckets", "--fail-above", "--time-limit", "--timeout", "--triton-configs"),
     *("--mode", "--tp", "--ep", "--pp", "--draw", "--dropout", "--softcap", "--window", "--indices", "--kind"),
+    *("--kernel", "--grid", "--block", "--cluster"),
 }
 """Options with a text of their own that names no file."""
 GROUP: Any = typer.main.get_command(app)
 COMMANDS: dict[str, Any] = {name: GROUP.get_command(None, name) for name in GROUP.list_commands(None)}
 LINES = {
     "target": "{}:run", "old": "{}:run", "new": "HEAD:{}:run", "--mask": "blocks:{}", "--problem": "mask=documents:{}",
+    "--arg": "x=tensor:int32[4]@{}",
 }  # fmt: skip
 """Option or argument -> a text that names a file, where it is not the file alone."""
 

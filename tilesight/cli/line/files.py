@@ -44,10 +44,16 @@ def _of_target(text: str) -> Iterable[str]:
     return (text, file, text.partition(":")[2], file.partition(":")[2], *modules)
 
 
+def _of_values(text: str) -> Iterable[str]:
+    """Of `x=tensor:int32[4]@FILE`, and of members of a struct."""
+    return (part.rpartition("@")[2] for part in text.split(";"))
+
+
 READS: Mapping[str, Files] = MappingProxyType(
     dict.fromkeys(("target", "old", "new"), _of_target)
     | dict.fromkeys(("--device", "name"), _listed)
     | dict.fromkeys(("--mask", "--problem"), _of_key)
+    | {"--arg": _of_values}
     | dict.fromkeys(("--base", "--model", "--read", "--baseline", "--shapes", "--space", "--rerank"), _itself)
     | dict.fromkeys(("--table", "--cubin"), _itself)
     | dict.fromkeys(("--lengths", "--page-order", "--old-python", "--new-python"), _itself)

@@ -15,6 +15,8 @@ DEVICE_NAMES = {
     "b200": "NVIDIA_B200",
     "b300": "NVIDIA_B300_SXM6_AC",
     "gb10": "NVIDIA_GB10",
+    "gb200": "NVIDIA_GB200",
+    "gb300": "NVIDIA_GB300",
     "h20": "NVIDIA_H20",
     "h100-pcie": "NVIDIA_H100_PCIe",
     "h100-sxm": "NVIDIA_H100_80GB_HBM3",
