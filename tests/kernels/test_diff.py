@@ -161,7 +161,10 @@ def test_modules_beside_the_file_are_those_of_the_revision(
         ("nothing:mine.py:run", "nothing:mine.py: no such revision 'nothing' in "),
         ("HEAD:other.py:run", "HEAD:other.py: no such file at that revision"),
         ("HEAD:mine.py:rum", "at HEAD: mine.py: function 'rum' is unknown: did you mean run?"),
-        ("HEAD:mine:run", "'HEAD:mine:run': must be FILE.py:FUNCTION, REVISION:FILE.py:FUNCTION or FILE.json"),
+        (
+            "HEAD:mine:run",
+            "'HEAD:mine:run': must be FILE.py:FUNCTION, REVISION:FILE.py:FUNCTION, FILE.toml or FILE.json",
+        ),
         ("gone.py:run", "gone.py: no such file"),
         ("--output=x:mine.py:run", "No such option"),
     ],

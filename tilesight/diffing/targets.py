@@ -42,7 +42,7 @@ def target_of(text: str) -> Target:
         return Target(file=rest, function=function)
     revision, _, file = rest.partition(":")
     if not revision or not file.endswith(".py") or not function.isidentifier():
-        raise UserError(f"{text!r}: must be FILE.py:FUNCTION, REVISION:FILE.py:FUNCTION FILE.toml or FILE.json")
+        raise UserError(f"{text!r}: must be FILE.py:FUNCTION, REVISION:FILE.py:FUNCTION, FILE.toml or FILE.json")
     return Target(file=file, function=function, revision=revision)
 
 
