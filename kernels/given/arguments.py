@@ -214,7 +214,7 @@ def _number(name: str, value: object, kind: str, written: object, size_bytes: in
         dtype = _usual(number, size_bytes)
     if dtype not in CODES and dtype != "bf16":
         raise UserError(f"argument {name} = {shown(value)}: must be such as {EXAMPLES}")
-    if not dtype.startswith(("fp", "bf")) and not float(number).is_integer():
+    if not dtype.startswith(("fp", "bf")) and isinstance(number, float) and not number.is_integer():
         raise UserError(f"argument {name} = {shown(value)}: must be a whole number")
     try:
         raw = _raw(dtype, number)

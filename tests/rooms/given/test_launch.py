@@ -52,6 +52,8 @@ def test_floats_are_told_as_floats(text: object, size: int) -> None:
     [
         ("int32:5", 8, "has 4 bytes, the parameter 8"),
         ("int8:300", 1, "is beyond the values of int8"),
+        ("int64:1" + "0" * 400, 8, "is beyond the values of int64"),
+        ("1" + "0" * 400, 4, "is beyond the values of uint32"),
         ("int32:0.5", 4, "must be a whole number"),
         ("fp32:nan", 8, "has 4 bytes"),
         ("int64:inf", 8, "must be a whole number"),

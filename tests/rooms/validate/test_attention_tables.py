@@ -148,6 +148,7 @@ def test_the_answer_says_what_it_was_read_off() -> None:
     [
         ({"device": "h100-sxm"}, {}, "by flash_attention_2 on compute capability 9.0"),
         ({"device": "b200", "source": "vllm_flash_attn_fa3"}, {}, "by flash_attention_3 on compute capability 10.0"),
+        ({"head_dim": 512}, {}, "by flash_attention_2 of heads of 512, which has none above 256"),
         ({}, {"max_seqlen_k": 0}, "of sequences whose longest is not said"),
     ],
 )

@@ -152,17 +152,23 @@ def trtllm_splits(asked: Paged, grid: Grid, sms: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """Whose kernels. Args: capabilities: GPUs on which its times were fitted, by the begin of their capability."""
+    """Whose kernels.
+
+    Args:
+        widest: head dim that it has kernels for, at most.
+        capabilities: GPUs on which its times were fitted, by the begin of their capability.
+    """
 
     name: str
+    widest: int
     tile: Callable[[Paged], Tile]
     splits: Callable[[Paged, Grid, int], int]
     capabilities: tuple[str, ...]
 
 
-FA2 = Library(name="flash_attention_2", tile=fa2_tile, splits=fa2_splits, capabilities=("8.", "12."))
-FA3 = Library(name="flash_attention_3", tile=fa3_tile, splits=fa3_splits, capabilities=("9.",))
-TRTLLM = Library(name="trtllm", tile=trtllm_tile, splits=trtllm_splits, capabilities=("10.",))
+FA2 = Library(name="flash_attention_2", widest=256, tile=fa2_tile, splits=fa2_splits, capabilities=("8.", "12."))
+FA3 = Library(name="flash_attention_3", widest=256, tile=fa3_tile, splits=fa3_splits, capabilities=("9.",))
+TRTLLM = Library(name="trtllm", widest=512, tile=trtllm_tile, splits=trtllm_splits, capabilities=("10.",))
 LIBRARIES = {"_vllm_fa2_C": FA2, "_vllm_fa3_C": FA3, "flashinfer": TRTLLM}
 """Namespace of the operation -> library."""
 
@@ -172,6 +178,8 @@ def paged_attention(operation: Operation, gpu: KernelCostModel) -> Kernels:
     library, asked, device = LIBRARIES[operation.name.partition("::")[0]], paged_of(operation), gpu.device
     if not device.compute_capability.startswith(library.capabilities):
         raise NoPrice(f"by {library.name} on compute capability {device.compute_capability}")
+    if asked.head_dim > library.widest:
+        raise NoPrice(f"by {library.name} of heads of {asked.head_dim}, which has none above {library.widest}")
     tile = library.tile(asked)
     grid = grid_of(asked, tile)
     splits = library.splits(asked, grid, gpu.sms)
