@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -84,9 +85,10 @@ def kernels_of(runs: dict[str, Callable[[], Any]]) -> dict[str, list[Any]]:
             run()
             run()
             torch.cuda.synchronize()
-        path = f"/tmp/two_gpus_{os.getpid()}.json"
-        profiler.export_chrome_trace(path)
-        events = [e for e in json.loads(Path(path).read_text("utf-8"))["traceEvents"] if e.get("cat") == "kernel"]
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "trace.json"
+            profiler.export_chrome_trace(str(path))
+            events = [e for e in json.loads(path.read_text("utf-8"))["traceEvents"] if e.get("cat") == "kernel"]
         begin = min((e["ts"] for e in events), default=0.0)
         keys = ("grid", "block", "stream", "registers per thread", "shared memory")
         made[key] = [
