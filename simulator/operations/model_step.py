@@ -257,7 +257,7 @@ class _Step:
         share = ceil(model.vocabulary / tp)
         x, last = self.tensor(1, self.tokens, width), self.tensor(2, self.sequences, width)
         logits, every = self.tensor(15, self.sequences, share), self.tensor(16, self.sequences, share * tp)
-        yield "vocabulary", self.fused("embedding", (self.weight(self.tokens, width),), (x,))
+        yield "vocabulary", self.fused("embedding", (self.weight(ceil(self.tokens / tp), width),), (x,))
         yield from self.reduced(x, tp)
         yield "norms", self.fused("add_rms_norm", (last,), (last,))
         yield "vocabulary", self.product(last, share, logits)
