@@ -18,6 +18,7 @@ from .simulator.operations.gaps import QUEUES, Queue
 from .simulator.operations.operation import MODES, Mode
 from .simulator.operations.price import L2, price_around_triton
 from .simulator.operations.profile import Profile, profile_of
+from .simulator.operations.step_clock import at_step_clock
 from .simulator.operations.stated import UserEstimate, parse_prices, unused_notes
 from .tuning.step_kernels import Predicting, simulated_kernels, times_s
 
@@ -221,4 +222,4 @@ def profiled(
     priced = around.with_triton(simulated_kernels(step, around.before, device, name, predicting))
     noted = replace(step.step, notes=(*step.step.notes, *unused_notes(asked.prices, step.step)))
     queue: Queue = "graph" if step.step.graphed else asked.queue
-    return profile_of(noted, priced, device, name, subject=subject, queue=queue, timing=asked.timing)
+    return profile_of(noted, at_step_clock(priced, device), device, name, subject=subject, queue=queue, timing=asked.timing)

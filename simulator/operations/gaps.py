@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..device.device import Device
-from .streams import Enqueued, Interval, covered_s, run
+from .streams import Enqueued, Interval, Paces, covered_s, run
 
 Queue = Literal["stream", "graph"]
 QUEUES: tuple[Queue, ...] = ("stream", "graph")
@@ -52,6 +52,17 @@ class StreamTimeline:
         return self.host_wait_s > LAUNCH_BOUND * self.end_s
 
 
+def paces(device: Device) -> Paces:
+    """What kernels beside each other keep of their pace on a device."""
+    numbers = device.torch_kernels
+    duplex = numbers["collective.pairs_simple_fraction"].value / numbers["collective.simple_fraction"].value
+    return Paces(
+        lost=numbers[BESIDE].value,
+        beside_memory=numbers["collective.beside_memory_pace"].value,
+        duplex=min(1.0, duplex),
+    )
+
+
 def host_key(mode: str, which: str = "") -> str:
     """The number of what the host takes for an operation that launches [s].
 
@@ -76,7 +87,7 @@ def measured_hosts_s(mode: str, device: Device) -> tuple[float, float]:
 
 
 def queued(
-    operations: Sequence[Enqueued], *, host_s: float, gap_s: float, ahead_s: float = 0.0, lost: float = 0.0
+    operations: Sequence[Enqueued], *, host_s: float, gap_s: float, ahead_s: float = 0.0, beside: Paces | None = None
 ) -> StreamTimeline:
     """Let the GPU work a step off.
 
@@ -84,10 +95,10 @@ def queued(
         operations: in the order in which they are enqueued; one that launches no kernel costs nothing.
         host_s: that the host takes for each operation that launches, 0 in a CUDA graph; ahead_s: its lead [s].
         gap_s: from the end of a kernel to the start of the next, at least [s]: `launch_graph_s` of a device.
-        lost: share of its pace that a kernel loses beside a collective.
+        beside: what kernels beside each other keep of their pace; nothing is lost without.
     """
     ran: list[list[Interval]] = [[] for _ in operations]
-    for number, interval in run(operations, host_s=host_s, gap_s=gap_s, ahead_s=ahead_s, lost=lost):
+    for number, interval in run(operations, host_s=host_s, gap_s=gap_s, ahead_s=ahead_s, beside=beside or Paces()):
         ran[number].append(interval)
     every = sorted(interval for intervals in ran for interval in intervals)
     transfers = [interval for interval in every if interval[2]]

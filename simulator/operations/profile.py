@@ -16,7 +16,7 @@ from ..display.render import percent
 from ..prediction.timing import EVENTS_S, ZEROED_BYTES
 from ..prediction.what_helps import Advice
 from .cost_model import KernelCostModel
-from .gaps import BESIDE, QUEUES, Queue, StreamTimeline, host_s, queued
+from .gaps import QUEUES, Queue, StreamTimeline, host_s, paces, queued
 from .groups import Group, Key, bound_by, grouped, time_of
 from .operation import Operation, RecordedStep
 from .price import price
@@ -290,10 +290,10 @@ def profile_of(
         ValueError: there are not as many prices as operations.
     """
     works = enqueued(step.operations, priced)
-    how = {"gap_s": device.launch_graph_s, "lost": device.torch_kernels[BESIDE].value}
+    beside = paces(device)
     ahead_s = ZEROED_BYTES / device.hbm_write_bytes_per_s if timing == "do_bench" else 0.0
-    streamed = queued(works, host_s=host_s(step.mode, device), ahead_s=ahead_s, **how)
-    graphed = queued(works, host_s=0.0, **how)
+    streamed = queued(works, host_s=host_s(step.mode, device), ahead_s=ahead_s, gap_s=device.launch_graph_s, beside=beside)
+    graphed = queued(works, host_s=0.0, gap_s=device.launch_graph_s, beside=beside)
     ran = graphed if queue == "graph" else streamed
     rows = tuple(
         ProfileRow(operation=operation, number=number, kernel=kernel, start_s=start_s, end_s=end_s)

@@ -80,13 +80,16 @@ def stated_kernel(operation: Operation, prices: Sequence[UserEstimate], gpu: Ker
 def moved_bytes(operation: Operation) -> int:
     """Bytes that a bandwidth is meant for [B].
 
-    All that is read and written; of a collective the larger of both, as NCCL's tests count them (`algbw`). Where torch
-    does not say what a collective writes, both are among its inputs, as large as each other.
+    All that is read and written; of a collective the larger of both, as NCCL's tests count them (`algbw`). What it
+    writes may be among its inputs too. Where torch does not say what a collective writes, both are among its inputs,
+    as large as each other.
     """
     read, written = _bytes_of(operation.inputs), _bytes_of(operation.outputs)
     if is_collective(operation):
-        is_one = written or operation.name.rpartition("::")[2].strip("_") in TRANSFERS
-        return max(read, written) if is_one else read // 2
+        if not written and operation.name.rpartition("::")[2].strip("_") not in TRANSFERS:
+            return read // 2
+        made = {operand.storage for operand in operation.outputs}
+        return max(_bytes_of([operand for operand in operation.inputs if operand.storage not in made]), written)
     return read + written
 
 

@@ -1,8 +1,10 @@
 """When each kernel of a step with several streams starts and ends, and what kernels beside each other cost.
 
 A kernel starts once it is enqueued, the one before it on its stream has ended, and all that its operation waits for.
-Kernels beside each other slow down: those that compute share the SMs; a collective takes a part of the pace of each
-kernel beside it, and collectives share their links, of which each has two directions.
+A collective's CTAs find no room beside a kernel that began before: it starts when that operation ends. Kernels beside each
+other slow down: those that compute share the SMs; a kernel beside a collective loses a part of its pace, or, where HBM
+binds it, the collective does; and collectives share their links, of which each has two directions. A GPU that sends and
+receives at once does both at less than the pace of either.
 """
 
 from collections import Counter, deque
@@ -27,12 +29,29 @@ class Enqueued:
         times_s: of its kernels, each alone [s].
         stream: that they run on; waits: numbers of operations that end before.
         links: directions of links that its kernels take, `o` out and `i` in; empty: they compute.
+        is_memory: HBM or L2 binds them.
     """
 
     times_s: Sequence[float]
     stream: str = ""
     waits: Sequence[int] = ()
     links: str = ""
+    is_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paces:
+    """Of kernels beside each other, where alone it is 1.
+
+    Args:
+        lost: by a kernel beside a collective, unless memory binds it.
+        beside_memory: of a collective beside a kernel that memory binds.
+        duplex: of a transfer beside one the other way.
+    """
+
+    lost: float = 0.0
+    beside_memory: float = 1.0
+    duplex: float = 1.0
 
 
 @dataclass(slots=True)
@@ -43,15 +62,22 @@ class _Running:
     began_s: float
     left_s: float
     links: str
+    is_memory: bool
 
 
 @dataclass(slots=True)
 class _Stream:
-    """What is to run on a stream. Args: ahead: operations, and their kernels; free_s: since when it runs none [s]."""
+    """What is to run on a stream.
+
+    Args:
+        ahead: operations, and their kernels; free_s: since when it runs none [s].
+        has_run: any kernel; is_midway: in an operation.
+    """
 
     ahead: deque[tuple[int, deque[float]]] = field(default_factory=deque)
     free_s: float = 0.0
     has_run: bool = False
+    is_midway: bool = False
     running: _Running | None = None
 
 
@@ -66,14 +92,23 @@ def enqueued(operations: Sequence[Operation], priced: Sequence[Sequence[KernelEs
             times_s=[time_of(kernel) for kernel in kernels],
             stream=operation.stream,
             waits=operation.waits,
+            is_memory=_is_memory(kernels),
             links=LINKS.get(operation.name.rpartition("::")[2].strip("_"), "io") if is_collective(operation) else "",
         )
         for operation, kernels in zip(operations, priced, strict=True)
     ]
 
 
+def _is_memory(kernels: Sequence[KernelEstimate]) -> bool:
+    """Whether most of the time of an operation is of kernels in many small CTAs that HBM or L2 binds."""
+    memory_s = sum(
+        time_of(kernel) for kernel in kernels if kernel.source == "bytes" and kernel.bound_by in ("HBM", "L2")
+    )
+    return memory_s > sum(map(time_of, kernels)) / 2
+
+
 def run(
-    operations: Sequence[Enqueued], *, host_s: float, gap_s: float, ahead_s: float, lost: float
+    operations: Sequence[Enqueued], *, host_s: float, gap_s: float, ahead_s: float, beside: Paces
 ) -> Iterator[tuple[int, Interval]]:
     """Let the GPU work a step off.
 
@@ -81,7 +116,7 @@ def run(
         operations: in the order in which they are enqueued; host_s: that the host takes for each that launches [s].
         gap_s: from the end of a kernel to the start of one that waited for it, at least [s]; ahead_s: the host's
             lead [s].
-        lost: share of its pace that a kernel loses beside a collective, 0 to 1.
+        beside: what kernels beside each other keep of their pace.
 
     Yields:
         Of each kernel its operation's number, and when it runs.
@@ -100,9 +135,12 @@ def run(
     while True:
         starts = {name: _start_s(stream, operations, ready_s, done_s, gap_s) for name, stream in streams.items()}
         running = [stream.running for stream in streams.values() if stream.running is not None]
-        paces = [_pace(kernel, running, lost) for kernel in running]
+        linked = {name for name, stream in streams.items() if stream.ahead and operations[stream.ahead[0][0]].links}
+        if any(stream.is_midway for name, stream in streams.items() if name not in linked):
+            starts |= dict.fromkeys(linked, inf)
+        paces = [_pace(kernel, running, beside) for kernel in running]
         ends_s = [clock_s + kernel.left_s / pace for kernel, pace in zip(running, paces, strict=True)]
-        first = min(starts, key=lambda name: starts[name], default="")
+        first = min(starts, key=lambda name: (starts[name], name in linked), default="")
         next_s = min([*ends_s, starts.get(first, inf)], default=inf)
         if next_s == inf:
             break
@@ -117,8 +155,9 @@ def run(
         if starts.get(first, inf) <= next_s:
             number, times_s = streams[first].ahead[0]
             time_s = times_s.popleft()
-            streams[first].running = _Running(number, next_s, time_s, operations[number].links)
-            streams[first].has_run = True
+            operation = operations[number]
+            streams[first].running = _Running(number, clock_s, time_s, operation.links, operation.is_memory)
+            streams[first].has_run = streams[first].is_midway = True
     if any(stream.ahead for stream in streams.values()):
         raise ValueError("operations of the step wait for each other: none can begin")
 
@@ -149,17 +188,21 @@ def _finish(stream: _Stream, done_s: list[float | None]) -> None:
     """Go on to the next operation where this one has no kernel left."""
     number, times_s = stream.ahead[0]
     if not times_s:
+        stream.is_midway = False
         stream.ahead.popleft()
         done_s[number] = stream.free_s
 
 
-def _pace(kernel: _Running, running: Sequence[_Running], lost: float) -> float:
-    """Of a kernel among those that run, where alone it is 1."""
-    if kernel.links:
-        taken = Counter("".join(other.links for other in running))
-        return 1.0 / max(taken[way] for way in kernel.links)
-    computing = sum(not other.links for other in running)
-    return (1.0 - (lost if computing < len(running) else 0.0)) / computing
+def _pace(kernel: _Running, running: Sequence[_Running], beside: Paces) -> float:
+    """Of a kernel among those that run."""
+    computing = [other for other in running if not other.links]
+    if not kernel.links:
+        lost = beside.lost if len(computing) < len(running) and not kernel.is_memory else 0.0
+        return (1.0 - lost) / len(computing)
+    taken = Counter("".join(other.links for other in running))
+    pace = 1.0 / max(taken[way] for way in kernel.links)
+    pace *= beside.duplex if len(kernel.links) == 1 and len(taken) > 1 else 1.0
+    return pace * (beside.beside_memory if any(other.is_memory for other in computing) else 1.0)
 
 
 def covered_s(intervals: Sequence[Interval]) -> float:

@@ -28,6 +28,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 MIB = 1 << 20
 WIDTH, HIDDEN, LAYERS, BATCH, TOKENS = 3072, 8192, 4, 4, 4096
+SECOND: "Sizes" = (4096, 14336, 2, 8, 1024)
+"""Sizes of the steps `..._2`, in that order."""
 PAIRS: dict[str, tuple[str, int, str, int, bool]] = {
     f"{kernel}_{times}_{collective}_{mib}{'_late' * late}": (kernel, times, collective, mib, late)
     for kernel, times, collective, mib, late in (
@@ -48,9 +50,26 @@ PAIRS: dict[str, tuple[str, int, str, int, bool]] = {
         ("product_4k", 4, "all_reduce", 64, True),
         ("product_8k", 1, "all_reduce", 64, True),
         ("add", 4, "all_gather", 256, True),
+        ("product_tall", 3, "all_reduce", 128, False),
+        ("product_tall", 2, "reduce_scatter", 32, False),
+        ("product_6k", 4, "all_gather", 512, False),
+        ("product_thin", 12, "all_gather", 128, False),
+        ("attention", 3, "all_reduce", 64, False),
+        ("attention", 2, "all_gather", 256, False),
+        ("softmax", 4, "all_reduce", 128, False),
+        ("softmax", 2, "reduce_scatter", 256, False),
+        ("transpose", 3, "all_reduce", 32, False),
+        ("gelu", 5, "all_gather", 128, False),
+        ("gelu", 1, "all_reduce", 256, False),
+        ("copy", 3, "reduce_scatter", 128, False),
     )
 }
-"""Name -> kernel, how often, collective, MiB, and whether the collective is enqueued last; the first twelve count."""
+"""Name -> kernel, how often, collective, MiB, and whether the collective is enqueued last.
+
+The first twelve, five more, and a second round of twelve, predicted with numbers of the first.
+"""
+ROUND = 17
+"""Pairs of the first round."""
 TRANSFERS = (0.0625, 1, 4, 16, 64, 256, 512)
 """Sizes of transfers from the first GPU to the second [MiB]."""
 
@@ -61,14 +80,25 @@ def drawn(*shape: int) -> Tensor:
 
 
 def kernel_of(kernel: str) -> Callable[[], Tensor]:
-    """What runs beside: a product by its M, N and K, an addition or a norm of 256 MiB."""
+    """What runs beside: a product by its M, N and K, attention, or what reads 256 MiB."""
     if kernel.startswith("product"):
         sizes = {"4k": (4096,) * 3, "8k": (8192,) * 3, "wide": (2048, 8192, 8192), "thin": (64, 16384, 8192)}
+        sizes |= {"6k": (6144,) * 3, "tall": (16384, 3072, 4096)}
         m, n, k = sizes[kernel.partition("_")[2]]
         a, b = drawn(m, k), drawn(n, k)
         return lambda: a @ b.T
+    if kernel == "attention":
+        q, k, v = (drawn(2, 32, 4096, 128) for _ in "qkv")
+        return lambda: F.scaled_dot_product_attention(q, k, v)
     x, weight = drawn(16384, 8192), drawn(8192)
-    return (lambda: x + 1.0) if kernel == "add" else (lambda: F.rms_norm(x, (8192,), weight))
+    return {
+        "add": lambda: x + 1.0,
+        "norm": lambda: F.rms_norm(x, (8192,), weight),
+        "softmax": lambda: x.softmax(-1),
+        "transpose": lambda: x.T.contiguous(),
+        "gelu": lambda: F.gelu(x),
+        "copy": x.clone,
+    }[kernel]
 
 
 def collective_of(collective: str, mib: float) -> Callable[[], Any]:
@@ -115,9 +145,9 @@ def pair(run: Callable[[], Tensor], times: int, reduce: Callable[[], Any], late:
 class Attention(nn.Module):
     """Of heads of 128."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.wq, self.wk, self.wv, self.wo = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(width, width, bias=False) for _ in range(4))
 
     def forward(self, x: Tensor) -> Tensor:
         """[batch, tokens, width]."""
@@ -128,10 +158,10 @@ class Attention(nn.Module):
 class FeedForward(nn.Module):
     """Gated."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
-        self.w1, self.w3 = (nn.Linear(WIDTH, HIDDEN, bias=False) for _ in range(2))
-        self.w2 = nn.Linear(HIDDEN, WIDTH, bias=False)
+        self.w1, self.w3 = (nn.Linear(width, hidden, bias=False) for _ in range(2))
+        self.w2 = nn.Linear(hidden, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """[batch, tokens, width]."""
@@ -141,10 +171,10 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """Attention and a gated product."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
-        self.attention, self.feed_forward = Attention(), FeedForward()
-        self.attention_norm, self.ffn_norm = nn.RMSNorm(WIDTH), nn.RMSNorm(WIDTH)
+        self.attention, self.feed_forward = Attention(width), FeedForward(width, hidden)
+        self.attention_norm, self.ffn_norm = nn.RMSNorm(width), nn.RMSNorm(width)
 
     def forward(self, x: Tensor) -> Tensor:
         """[batch, tokens, width]."""
@@ -152,9 +182,19 @@ class Block(nn.Module):
         return x + self.feed_forward(self.ffn_norm(x))
 
 
-def blocks() -> nn.Sequential:
+Sizes = tuple[int, int, int, int, int]
+"""Width, hidden width, layers, batch, tokens."""
+FIRST: Sizes = (WIDTH, HIDDEN, LAYERS, BATCH, TOKENS)
+
+
+def blocks(sizes: Sizes) -> nn.Sequential:
     """On the GPU."""
-    return nn.Sequential(*(Block() for _ in range(LAYERS))).to("cuda", torch.bfloat16)
+    return nn.Sequential(*(Block(*sizes[:2]) for _ in range(sizes[2]))).to("cuda", torch.bfloat16)
+
+
+def tokens_of(sizes: Sizes) -> Tensor:
+    """What a step is given."""
+    return drawn(*sizes[3:], sizes[0])
 
 
 def train(model: nn.Module, x: Tensor) -> None:
@@ -163,25 +203,25 @@ def train(model: nn.Module, x: Tensor) -> None:
     model.zero_grad(set_to_none=True)
 
 
-def local_inputs() -> tuple[nn.Module, Tensor]:
+def local_inputs(sizes: Sizes = FIRST) -> tuple[nn.Module, Tensor]:
     """Of one GPU."""
-    return blocks(), drawn(BATCH, TOKENS, WIDTH)
+    return blocks(sizes), tokens_of(sizes)
 
 
-def ddp_inputs() -> tuple[nn.Module, Tensor]:
+def ddp_inputs(sizes: Sizes = FIRST) -> tuple[nn.Module, Tensor]:
     """A replica on each GPU."""
     group()
-    return DistributedDataParallel(blocks()), drawn(BATCH, TOKENS, WIDTH)
+    return DistributedDataParallel(blocks(sizes)), tokens_of(sizes)
 
 
-def fsdp_inputs() -> tuple[nn.Module, Tensor]:
+def fsdp_inputs(sizes: Sizes = FIRST) -> tuple[nn.Module, Tensor]:
     """A part of each parameter on each GPU."""
     group()
-    model = blocks()
+    model = blocks(sizes)
     for block in model:
         fully_shard(block)
     fully_shard(model)
-    return model, drawn(BATCH, TOKENS, WIDTH)
+    return model, tokens_of(sizes)
 
 
 def tensor_parallel_inputs() -> tuple[nn.Module, Tensor]:
@@ -189,7 +229,7 @@ def tensor_parallel_inputs() -> tuple[nn.Module, Tensor]:
     group()
     world = dist.get_world_size()
     mesh = init_device_mesh("cuda", (world,), mesh_dim_names=("tp",))
-    model = blocks()
+    model = blocks(FIRST)
     gathered = PrepareModuleInput(input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),))
     columns = ("attention.wq", "attention.wk", "attention.wv", "feed_forward.w1", "feed_forward.w3")
     plan: dict[str, Any] = {
@@ -203,7 +243,22 @@ def tensor_parallel_inputs() -> tuple[nn.Module, Tensor]:
     return model, drawn(BATCH, TOKENS // world, WIDTH)
 
 
-local = ddp = fsdp = tensor_parallel = train
+local = ddp = fsdp = tensor_parallel = local_2 = ddp_2 = fsdp_2 = train
+
+
+def local_2_inputs() -> tuple[nn.Module, Tensor]:
+    """Of other sizes."""
+    return local_inputs(SECOND)
+
+
+def ddp_2_inputs() -> tuple[nn.Module, Tensor]:
+    """Of other sizes."""
+    return ddp_inputs(SECOND)
+
+
+def fsdp_2_inputs() -> tuple[nn.Module, Tensor]:
+    """Of other sizes."""
+    return fsdp_inputs(SECOND)
 
 
 def decode_inputs() -> tuple[Any, ...]:
@@ -257,7 +312,7 @@ def both_ways(sent: Tensor, coming: Tensor) -> None:
         work.wait()
 
 
-STEPS = ("local", "ddp", "fsdp", "tensor_parallel")
+STEPS = ("local", "ddp", "fsdp", "tensor_parallel", "local_2", "ddp_2", "fsdp_2")
 for _name in PAIRS:
     globals()[_name], globals()[f"{_name}_inputs"] = pair, lambda name=_name: pair_inputs(name)
 for _way in (one_way, both_ways):

@@ -1,8 +1,8 @@
 """Collectives of the GPUs of one host, by NCCL over NVLink: bytes and ranks in, a kernel's time out.
 
 NCCL takes the fastest of its protocols, each a fixed time, a latency for each step of the ring, and the bytes that a
-GPU sends over what the protocol reaches of its links: LL and LL128 send flags with the data, Simple fences. An
-all-reduce of eight GPUs may have the switch add (NVLS). The numbers are those of the table `collective`
+GPU sends over what the protocol reaches of its links: LL and LL128 send flags with the data, Simple fences. The same
+CTAs copy or add a GPU's own share. An all-reduce of eight GPUs may have the switch add (NVLS). The numbers are those of the table `collective`
 (`device/torch_kernels`).
 """
 
@@ -80,23 +80,24 @@ def protocols(kind: str, ranks: int, size: float, gpu: KernelCostModel) -> Itera
     link = gpu.device.nvlink_bytes_per_s
     share = size * (ranks - 1) / ranks
 
-    def made(name: str, waits_s: float, sent: float, bytes_per_s: float) -> tuple[float, str, float]:
-        return waits_s + sent / bytes_per_s, name, waits_s
+    def made(name: str, waits_s: float, sent: float, bytes_per_s: float, own_s: float = 0.0) -> tuple[float, str, float]:
+        return waits_s + sent / bytes_per_s + own_s, name, waits_s
 
     def cost(name: str) -> float:
         return gpu.cost(f"collective.{name}")
 
     if kind in ("all_to_all", TRANSFER):
-        name, sent = ("transfer", size) if kind == TRANSFER else ("pairs", share)
+        name, sent, fraction = ("transfer", size, "") if kind == TRANSFER else ("pairs", share, "pairs_")
         yield made("LL", cost("pairs_ll_s"), sent, cost("pairs_ll_bytes_per_s"))
-        yield made("Simple", cost(f"{name}_simple_s"), sent, cost(f"{name}_simple_fraction") * link)
+        yield made("Simple", cost(f"{name}_simple_s"), sent, cost(f"{fraction}simple_fraction") * link)
         return
     around = RING_STEPS.get(kind, 1)
     sent, steps = size if kind == "broadcast" else around * share, around * (ranks - 1)
+    own_s = 0.0 if kind == "broadcast" else size / ranks / cost("own_bytes_per_s")
     for name in ("LL", "LL128"):
         key = name.lower()
-        yield made(name, cost(f"{key}_s") + steps * cost(f"{key}_step_s"), sent, cost(f"{key}_bytes_per_s"))
-    yield made("Simple", cost("simple_s") + steps * cost("simple_step_s"), sent, cost("simple_fraction") * link)
+        yield made(name, cost(f"{key}_s") + steps * cost(f"{key}_step_s"), sent, cost(f"{key}_bytes_per_s"), own_s)
+    yield made("Simple", cost("simple_s") + steps * cost("simple_step_s"), sent, cost("simple_fraction") * link, own_s)
     if kind == "all_reduce" and ranks == HOST_GPUS and cost("switch_fraction"):
         yield made("NVLS", cost("switch_s"), sent, cost("switch_fraction") * link)
 

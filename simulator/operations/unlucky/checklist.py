@@ -9,7 +9,7 @@ from dataclasses import replace
 from ... import units
 from ...device.device import Device
 from ...prediction.what_helps import Advice
-from ..gaps import BESIDE, StreamTimeline, host_key, measured_hosts_s, queued
+from ..gaps import StreamTimeline, host_key, measured_hosts_s, paces, queued
 from ..groups import time_of
 from ..operation import RecordedStep
 from ..priced import KernelEstimate
@@ -59,8 +59,8 @@ def _launches(
     if saved_s <= first_s:
         return None
     works, hosts_s = enqueued(step.operations, priced), measured_hosts_s(step.mode, device)
-    how = {"gap_s": device.launch_graph_s, "lost": device.torch_kernels[BESIDE].value}
-    steps_s = (queued(works, host_s=one_s, **how).end_s for one_s in hosts_s)
+    beside = paces(device)
+    steps_s = (queued(works, host_s=one_s, gap_s=device.launch_graph_s, beside=beside).end_s for one_s in hosts_s)
     taken, made = (" to ".join(map(units.duration, pair)) for pair in (hosts_s, steps_s))
     known = f" (measured hosts: {taken} an operation, a step of {made}; --set {host_key(step.mode)} states yours)"
     return Advice(

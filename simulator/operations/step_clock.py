@@ -1,0 +1,43 @@
+"""The clock of a step that repeats: products and attention at what the power limit leaves where much of it is theirs.
+
+A product is priced at `tensor_clock_hz`, the clock of tensor cores alone. What feeds them from L2 and HBM draws power
+too, as the mean of the step: the limit acts over tens of milliseconds. Only GPUs whose clock under both loads was
+measured sink further (`mixed_clock_hz`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..device.device import Device
+from ..engine.clock import Activity, sustained_clock_hz
+from .groups import time_of
+from .priced import KernelEstimate, Kernels
+
+LOADS = {"matmul": (0.88, 0.55), "attention": (0.6, 0.2)}
+"""Source of a kernel that tensor cores bind -> what it asks of them and of the way from L2 to the SMs, of their peaks.
+
+Products in tiles of 256 x 128 by clusters of two, which ask for (256 + 64) x 2 B each 64 Ki FLOP; attention of 128
+queries at the 540 TFLOP/s that cuDNN's reaches on an H200 (`validate/data/step-clocks-h200-2026-11-29.ndjson.xz`).
+"""
+
+
+def at_step_clock(priced: Sequence[Kernels], device: Device) -> list[Kernels]:
+    """A step's kernels, slower where the power limit lowers the clock below that of their prices."""
+    every = [kernel for kernels in priced for kernel in kernels]
+    total_s = max(sum(map(time_of, every)), 1e-9)
+    shares = {name: sum(kernel.time_s for kernel in every if _load_of(kernel) == name) / total_s for name in LOADS}
+    moved = sum(kernel.hbm_read_bytes + kernel.hbm_write_bytes for kernel in every if time_of(kernel))
+    tensor, fill = (sum(share * LOADS[name][part] for name, share in shares.items()) for part in (0, 1))
+    activity = Activity(tensor, fill, moved / total_s / device.hbm_peak_bytes_per_s)
+    slower = device.tensor_clock_hz / sustained_clock_hz(device.tensor_boost_clock_hz, activity, device)
+    if slower <= 1.0:
+        return list(priced)
+    return [
+        [replace(kernel, time_s=kernel.time_s * slower) if _load_of(kernel) else kernel for kernel in kernels]
+        for kernels in priced
+    ]
+
+
+def _load_of(kernel: KernelEstimate) -> str:
+    """Key of `LOADS`, empty for what tensor cores do not bind."""
+    return kernel.source if kernel.source in LOADS and kernel.bound_by == "tensor cores" else ""
