@@ -18,8 +18,8 @@ from .simulator.operations.gaps import QUEUES, Queue
 from .simulator.operations.operation import MODES, Mode
 from .simulator.operations.price import L2, price_around_triton
 from .simulator.operations.profile import Profile, profile_of
-from .simulator.operations.step_clock import at_step_clock
 from .simulator.operations.stated import UserEstimate, parse_prices, unused_notes
+from .simulator.operations.step_clock import at_step_clock
 from .tuning.step_kernels import Predicting, simulated_kernels, times_s
 
 if TYPE_CHECKING:

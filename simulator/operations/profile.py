@@ -290,10 +290,10 @@ def profile_of(
         ValueError: there are not as many prices as operations.
     """
     works = enqueued(step.operations, priced)
-    beside = paces(device)
+    beside, gap_s = paces(device), device.launch_graph_s
     ahead_s = ZEROED_BYTES / device.hbm_write_bytes_per_s if timing == "do_bench" else 0.0
-    streamed = queued(works, host_s=host_s(step.mode, device), ahead_s=ahead_s, gap_s=device.launch_graph_s, beside=beside)
-    graphed = queued(works, host_s=0.0, gap_s=device.launch_graph_s, beside=beside)
+    streamed = queued(works, host_s=host_s(step.mode, device), ahead_s=ahead_s, gap_s=gap_s, beside=beside)
+    graphed = queued(works, host_s=0.0, gap_s=gap_s, beside=beside)
     ran = graphed if queue == "graph" else streamed
     rows = tuple(
         ProfileRow(operation=operation, number=number, kernel=kernel, start_s=start_s, end_s=end_s)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from ..device.device import Device
 from ..engine.clock import Activity, sustained_clock_hz
 from .groups import time_of
-from .priced import KernelEstimate, Kernels
+from .priced import KernelEstimate
 
 LOADS = {"matmul": (0.88, 0.55), "attention": (0.6, 0.2)}
 """Source of a kernel that tensor cores bind -> what it asks of them and of the way from L2 to the SMs, of their peaks.
@@ -21,7 +21,7 @@ queries at the 540 TFLOP/s that cuDNN's reaches on an H200 (`validate/data/step-
 """
 
 
-def at_step_clock(priced: Sequence[Kernels], device: Device) -> list[Kernels]:
+def at_step_clock(priced: Sequence[Sequence[KernelEstimate]], device: Device) -> Sequence[Sequence[KernelEstimate]]:
     """A step's kernels, slower where the power limit lowers the clock below that of their prices."""
     # Collectives are left out: most of their time others run beside them.
     every = [kernel for kernels in priced for kernel in kernels if kernel.source != "collective"]
@@ -32,7 +32,7 @@ def at_step_clock(priced: Sequence[Kernels], device: Device) -> list[Kernels]:
     activity = Activity(tensor, fill, moved / total_s / device.hbm_peak_bytes_per_s)
     slower = device.tensor_clock_hz / sustained_clock_hz(device.tensor_boost_clock_hz, activity, device)
     if slower <= 1.0:
-        return list(priced)
+        return priced
     return [
         [replace(kernel, time_s=kernel.time_s * slower) if _load_of(kernel) else kernel for kernel in kernels]
         for kernels in priced

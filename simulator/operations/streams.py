@@ -1,10 +1,10 @@
 """When each kernel of a step with several streams starts and ends, and what kernels beside each other cost.
 
 A kernel starts once it is enqueued, the one before it on its stream has ended, and all that its operation waits for.
-A collective's CTAs find no room beside a kernel that began before: it starts when that operation ends. Kernels beside each
-other slow down: those that compute share the SMs; a kernel beside a collective loses a part of its pace, or, where HBM
-binds it, the collective does; and collectives share their links, of which each has two directions. A GPU that sends and
-receives at once does both at less than the pace of either.
+A collective's CTAs find no room beside a kernel that began before: it starts when that operation ends. Kernels beside
+each other slow down: those that compute share the SMs; a kernel beside a collective loses a part of its pace, or, where
+memory binds it, the collective does; and collectives share their links, of which each has two directions. A GPU that
+sends and receives at once does both at less than the pace of either.
 """
 
 from collections import Counter, deque

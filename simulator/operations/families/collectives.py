@@ -2,8 +2,8 @@
 
 NCCL takes the fastest of its protocols, each a fixed time, a latency for each step of the ring, and the bytes that a
 GPU sends over what the protocol reaches of its links: LL and LL128 send flags with the data, Simple fences. The same
-CTAs copy or add a GPU's own share. An all-reduce of eight GPUs may have the switch add (NVLS). The numbers are those of the table `collective`
-(`device/torch_kernels`).
+CTAs copy or add a GPU's own share. An all-reduce of eight GPUs may have the switch add (NVLS). The numbers are those of
+the table `collective` (`device/torch_kernels`).
 """
 
 from collections.abc import Iterator
@@ -80,7 +80,7 @@ def protocols(kind: str, ranks: int, size: float, gpu: KernelCostModel) -> Itera
     link = gpu.device.nvlink_bytes_per_s
     share = size * (ranks - 1) / ranks
 
-    def made(name: str, waits_s: float, sent: float, bytes_per_s: float, own_s: float = 0.0) -> tuple[float, str, float]:
+    def made(name: str, waits_s: float, sent: float, bytes_per_s: float, own_s: float = 0) -> tuple[float, str, float]:
         return waits_s + sent / bytes_per_s + own_s, name, waits_s
 
     def cost(name: str) -> float:
