@@ -73,10 +73,10 @@ def test_the_readme_takes_a_minute() -> None:
 def test_examples_are_the_files_of_the_pages() -> None:
     """As a reader of the page about kernels writes them; the others are named where what they print is shown."""
     written = {file: text for section in sections(DOCS / "your-kernel.md") for file, text in section.files()}
-    pages = "".join((DOCS / page).read_text("utf-8") for page in ("choose.md", "diff.md"))
+    pages = "".join((DOCS / page).read_text("utf-8") for page in ("choose.md", "diff.md", "several-gpus.md"))
     for path in (DOCS / "examples").iterdir():
         same = path.read_text("utf-8") == written.get(path.name)
-        assert same or f"docs/examples/{path.name}" in pages, path.name
+        assert same or f"examples/{path.name}" in pages, path.name
 
 
 def test_decisions_are_few_and_short() -> None:

@@ -25,15 +25,16 @@ COMMANDS = [block for section in SECTIONS for block in section.ours()]
 
 @pytest.fixture(autouse=True)
 def readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A folder with the files that the pages have written, 120 columns."""
+    """A folder with the files that the pages have written or named, 120 columns."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("COLUMNS", "120")
     for section in SECTIONS:
         for file, text in section.files():
             Path(file).write_text(text, "utf-8")
+    Path("context.py").write_bytes((ROOT / "docs" / "examples" / "context.py").read_bytes())
     yield
-    for name in ("model", "faster", "train", "sum"):
+    for name in ("model", "faster", "train", "sum", "context"):
         sys.modules.pop(name, None)
 
 
