@@ -187,7 +187,7 @@ def answer_of(job: Mapping[str, Any]) -> dict[str, Any]:
         "registers": info.registers,
         "spilled_bytes": info.frame_bytes,
         "smem_bytes": info.smem_bytes + job["smem_bytes"],
-        "num_warps": prod(job["threads"]) // WARP_THREADS,
+        "num_warps": -(-prod(job["threads"]) // WARP_THREADS),
         "tmem_columns": 0,
         "cubin": b64encode(data).decode(),
         "workspace_bytes": 0,

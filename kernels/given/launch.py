@@ -87,7 +87,7 @@ def _call(launch: Launch, capability: int, tensors: dict[str, Tensor]) -> Kernel
         file="",
         line=0,
         grid=grid,
-        num_warps=prod(threads) // WARP_THREADS,
+        num_warps=-(-prod(threads) // WARP_THREADS),
         num_stages=0,
         num_ctas=1,
         job={
@@ -151,8 +151,6 @@ def extents_of(launch: Launch, info: KernelInfo) -> tuple[tuple[int, int, int], 
     for name, extents, most, most_in_all in limits:
         if any(size > limit for size, limit in zip(extents, most, strict=True)) or prod(extents) > most_in_all:
             raise ValueError(f"{name} = {_times(extents)}: must be at most {_times(most)}, and {most_in_all:,} in all")
-    if prod(threads) % WARP_THREADS:
-        raise ValueError(f"block = {_times(threads)}: warps that are not full are not modelled: give a multiple of 32")
     if info.threads and tuple(info.threads) != threads:
         raise ValueError(f"block = {_times(threads)}: is compiled for {_times(info.threads)} alone")
     if info.most_threads and prod(threads) > info.most_threads:

@@ -18,7 +18,7 @@ from ..cta.cta_run import CtaRun
 from ..cta.rare_sides import RareSides, calls_outside
 from ..cta.traced_kernel import TracedKernel
 from ..cta.unknown_values import UnknownValues
-from ..paths import OUTSIDE
+from ..nests import OUTSIDE
 from ..touch.classes import PathClass
 
 MOST_STEPS = 20_000

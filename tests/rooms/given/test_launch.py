@@ -156,7 +156,6 @@ def test_threads_of_a_block_stand_x_first() -> None:
         ({"grid": 0}, "grid = 0"),
         ({"grid": "12"}, "grid = '12'"),
         ({"block": (2048,)}, "block = 2048 x 1 x 1: must be at most 1024 x 1024 x 64"),
-        ({"block": 33}, "give a multiple of 32"),
         ({"cluster": 2}, "clusters are not modelled"),
         ({"smem": -1}, "smem = -1"),
         ({"kernel": "reduce", "block": 512, "args": {"x": F, "s": F, "n": 1}}, "__launch_bounds__ allow 256 threads"),
