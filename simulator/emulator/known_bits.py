@@ -73,8 +73,8 @@ def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
                     if "PAND" in instruction.modifiers:
                         set_for_sure, known = set_for_sure & beside, known & beside_known
                     else:
-                        told = beside & beside_known
-                        set_for_sure, known = set_for_sure | told, set_for_sure | told | known & beside_known
+                        held = beside & beside_known
+                        set_for_sure, known = set_for_sure | held, set_for_sure | held | known & beside_known
                 known = known & np.asarray(sure)
                 threads.registers[name] = np.where(runs, set_for_sure, old), np.where(runs, known, old_known)
                 continue

@@ -65,9 +65,9 @@ def constant_bank(
     bank |= {grid_at + 4 * axis: count for axis, count in enumerate(grid)}
     if capability // 10 in CLUSTERS_AT:
         sizes, inverses, clusters, ranks = CLUSTERS_AT[capability // 10]
-        one = int.from_bytes(struct.pack("<f", 1.0), "little")
+        inverse = int.from_bytes(struct.pack("<f", 1.0), "little")
         for axis, count in enumerate(grid):
-            bank |= {place + 4 * axis: word for place, word in ((sizes, 1), (inverses, one), (clusters, count))}
+            bank |= {place + 4 * axis: word for place, word in ((sizes, 1), (inverses, inverse), (clusters, count))}
         bank[ranks] = 1
     if capability // 10 in PARAMETERS_AT:
         pointer, begin = PARAMETERS_AT[capability // 10]

@@ -47,17 +47,18 @@ class _Event:
     parity: int | None
 
 
-def mbarriers_of(
-    subject: TracedKernel, doubts: UnknownValues, cta: int, specialised: bool, notes: list[str]
-) -> dict[int, Mbarrier]:
-    """Rings of specialised warps; none where they cannot be told.
+def mbarriers_of(subject: TracedKernel, doubts: UnknownValues, cta: int, notes: list[str]) -> dict[int, Mbarrier]:
+    """Rings of specialised warps, which give slots back; none where they cannot be told.
 
     Args:
-        cta: as below; specialised: whether its warps run loops of their own; notes: gets why, one line.
+        cta: as below; notes: gets why, one line.
     """
-    kernel = subject.kernel
+    kernel, code = subject.kernel, subject.flow.instructions
+    passed_on = any(
+        _is_on_mbarrier(instruction) and not ARRIVES_ALONE.isdisjoint(instruction.modifiers) for instruction in code
+    )
     try:
-        return find_mbarriers(subject, doubts, cta) if specialised or kernel.is_specialised else {}
+        return find_mbarriers(subject, doubts, cta) if passed_on or kernel.is_specialised else {}
     except (CannotFollow, Refused) as error:
         where = kernel.where(error.address) if isinstance(error, CannotFollow) else ""
         notes.append(f"kernel {kernel.name}: {where}{error}")

@@ -21,6 +21,9 @@ from ..sass.flow import Flow
 from .mixed_visits import ControlPath, LoopVisit, mixtures
 from .nests import OUTSIDE, loops_of, side_by_side
 
+MOST_UNROLLED = 2048
+"""Blocks of a warp up to which loops may become straight code."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
@@ -60,6 +63,7 @@ class CtaPaths:
         regions: an outer one before those inside.
         region_of: per warp, loop -> region.
         mixtures: per warp, loop -> iterations that stand for all of its visits, where these differ.
+        unrolled: whether loops are straight code, as roles have other nests of them.
         rolled: regions of whose loops one goes round several times for each time that another does.
         fewer: per warp, region -> iterations of a visit that others make, and it does before or behind the loop.
     """
@@ -69,6 +73,7 @@ class CtaPaths:
     regions: tuple[Region, ...]
     region_of: tuple[Mapping[int, int], ...]
     mixtures: tuple[Mapping[int, tuple[ControlPath, ...]], ...]
+    unrolled: bool = False
     rolled: frozenset[int] = frozenset()
     fewer: tuple[Mapping[int, int], ...] = ()
 
@@ -132,13 +137,18 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
         CannotFollow: loops of specialised warps do not run side by side; one line.
     """
     headers = {loop.header: number for number, loop in enumerate(flow.loops)}
+    unrolled = False
     for loosely in (False, True):
         warps = _paths_of(blocks, flow, headers, loosely)
         nests = [loops_of(path) for path in warps]
         if len({tuple((parent, leaf) for _, parent, _, leaf in nest) for nest in nests}) == 1:
             break
     else:
-        raise CannotFollow("warps of a CTA run loops of different nesting (specialised warps): not modelled")
+        if max(map(len, blocks)) > MOST_UNROLLED:
+            raise CannotFollow("warps of a CTA run loops of different nesting (specialised warps): not modelled")
+        # A compiler unrolls all of one role's loop, and not that of another: then all is straight code.
+        warps, unrolled = [tuple(run) for run in blocks], True
+        nests = [[] for _ in warps]
     warps, together = side_by_side(warps, nests)
     nests = [loops_of(path) for path in warps] if together else nests
     counts = [max(nest[number][2] for nest in nests) for number in range(len(nests[0]))]
@@ -160,6 +170,7 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
         ),
         region_of=region_of,
         mixtures=tuple(mixed[path] for path in warps),
+        unrolled=unrolled,
         rolled=together,
         fewer=tuple(
             {

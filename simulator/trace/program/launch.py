@@ -28,7 +28,7 @@ from ..touch.classes import PathClass, classes_of
 from ..touch.footprints import rectangles_of
 from ..touch.in_l1 import REACH
 from .continued import Continued
-from .left_out import narrow_notes, notes_on_counters, notes_on_lost_pieces, notes_on_outside_calls, notes_on_rare_sides
+from .left_out import notes_on_counters, notes_on_lost_pieces, notes_on_outside_calls, notes_on_rare_sides, notes_on_run
 from .nest import nest_of, running_ahead
 from .pitches import Piece, Rows, one_row, rows_of
 from .requested import Requested, requested_bytes, scattered_lanes
@@ -133,13 +133,13 @@ def trace(kernel: CompiledKernel, room_bytes: float) -> Traced:
         notes: list[str] = []
         classes = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
         first = classes[0].representative
-        mbarriers = mbarriers_of(subject, doubts, first.cta, first.paths.specialised, notes)
+        mbarriers = mbarriers_of(subject, doubts, first.cta, notes)
         barriers = barriers_of(subject, doubts, first.cta, notes)
         notes += notes_on_counters(subject, doubts, lower_bound)
         notes += notes_on_outside_calls(subject)
         notes += notes_on_lost_pieces(subject, classes)
         notes += notes_on_rare_sides(subject, doubts, classes[0].representative.cta)
-        notes += narrow_notes(subject, classes[0].representative)
+        notes += notes_on_run(subject, first)
     except CannotFollow as error:
         raise Refused(f"kernel {kernel.name}: {kernel.where(error.address)}{error}") from error
     visited = {

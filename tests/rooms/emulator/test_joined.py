@@ -44,9 +44,9 @@ def test_products_are_rounded_to_zero(a: float, b: float) -> None:
     """A quotient would come out too large by one."""
     first, second = (np.full((1, 1, 1), int(np.float32(number).view(np.uint32))) for number in (a, b))
     threads = after("FMUL.RZ R4, R2, R3", R2=(first, True), R3=(second, True))
-    found = np.array(threads.registers["R4"][0].flat[0], dtype=np.uint32).view(np.float32)
+    product = np.array(threads.registers["R4"][0].flat[0], dtype=np.uint32).view(np.float32)
     exact = float(np.float32(a)) * float(np.float32(b))
-    assert abs(found) <= abs(exact) < abs(np.nextafter(found, np.float32(2 * found)))
+    assert abs(product) <= abs(exact) < abs(np.nextafter(product, np.float32(2 * product)))
 
 
 def test_whole_numbers_are_rounded_to_zero() -> None:
