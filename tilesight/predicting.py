@@ -94,16 +94,16 @@ def predict(
         raise RuntimeError(reason)
     capability = int(gpu.compute_capability.replace(".", ""))
     given = [launch for launch in launches if isinstance(launch, Launch)]
-    if given and len(given) == len(launches):
+    numbers = getattr(launches, "numbers", None)  # of a recording
+    if given and len(given) == len(launches) and numbers is None:
         return predict_calls(calls_of(given, capability), request).measured_as(timing)
-    from .kernels.capture.lowering import lower_or_refuse
+    from .kernels.capture.lowering import lower_all
     from .kernels.capture.recorded import RecordedLaunch, Recording
 
-    recorded = [launch for launch in launches if isinstance(launch, RecordedLaunch)]
     for launch in launches:
-        if not isinstance(launch, RecordedLaunch):
+        if not isinstance(launch, RecordedLaunch) and (numbers is None or not isinstance(launch, Launch)):
             raise ValueError(f"launches: hold {shown(launch)}: must be {what}, all of one kind")
-    calls = [lower_or_refuse(launch, capability) for launch in recorded]
+    calls = lower_all(launches, capability, numbers or {})
     prediction = predict_calls(calls, request).measured_as(timing)
     return with_recording(prediction, launches) if isinstance(launches, Recording) else prediction
 

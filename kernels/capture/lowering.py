@@ -7,7 +7,7 @@ Source: `JITFunction.run` and `compile` of Triton 3.6, whose steps these are.
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import string_at
 from dataclasses import replace
 from typing import Any
@@ -19,9 +19,11 @@ from triton.runtime.jit import JITFunction, create_function_from_signature
 
 from ...simulator.emulator.storage import MOST_VALUES_BYTES, STORAGE_SHIFT, Storage
 from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS
-from ...simulator.refusal import Refused
+from ...simulator.refusal import Refused, UserError
 from ..compile.call import KernelLaunch, RefusedCall
 from ..compile.first_ir import first_ir
+from ..given.arguments import Tensor
+from ..given.launch import Launch, call_of
 from .beyond_target import refusal_of
 from .recorded import WHOLE, RecordedLaunch, RecordedTensor
 from .stores import stored_parameters
@@ -111,6 +113,24 @@ def _packed(function: Any, backend: Any, options: Any, bound: Any, specializatio
     marked = find_paths_if(marks, lambda _, mark: isinstance(mark, str))
     attributes = {path: backend.parse_attr(get_iterable_path(marks, path)) for path in marked}
     return parsed, dict(zip(names, kinds, strict=False)), constants, attributes
+
+
+def lower_all(
+    launches: Sequence[RecordedLaunch | Launch], capability: int, numbers: Mapping[str, int]
+) -> list[KernelLaunch | RefusedCall]:
+    """Launches of all front ends, in order. Args: capability: of the GPU; numbers: of storages, as of `call_of`."""
+    tensors: dict[str, Tensor] = {}
+    calls: list[KernelLaunch | RefusedCall] = []
+    for launch in launches:
+        if isinstance(launch, RecordedLaunch):
+            calls.append(lower_or_refuse(launch, capability))
+            continue
+        try:
+            calls.append(call_of(launch, capability, tensors, numbers))
+        except UserError as error:
+            x, y, z = (*map(int, launch.grid), 1, 1, 1)[:3] if isinstance(launch.grid, Sequence) else (1, 1, 1)
+            calls.append(RefusedCall(name=launch.title or launch.kernel, grid=(x, y, z), reason=str(error)))
+    return calls
 
 
 def lower_or_refuse(capture: RecordedLaunch, capability: int) -> KernelLaunch | RefusedCall:

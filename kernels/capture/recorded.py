@@ -14,6 +14,8 @@ import torch
 from ...simulator.emulator.storage import STORAGE_SHIFT
 from ...simulator.prediction.torch_operation import TorchOperation
 from ..configurations.tuned import Tuned
+from ..front_ends.table import FrontEnds
+from ..given.launch import Launch
 
 
 class StorageNumbers:
@@ -104,7 +106,7 @@ class RecordedLaunch:
         return f"<RecordedLaunch: {self.name}, grid {' x '.join(map(str, self.grid))}>"
 
 
-class Recording(list[RecordedLaunch]):
+class Recording(list[RecordedLaunch | Launch]):
     """Launches in the order of their calls, and what else is to be said of the code that made them.
 
     Attributes:
@@ -113,6 +115,7 @@ class Recording(list[RecordedLaunch]):
         tuned: launches of which several configurations were recorded, in order.
         operations: of torch, that would run beside the launches.
         ended: what the code raised after its last launch, in one line; empty: it ran to its end.
+        front_ends: catch what is launched by others than Triton; None: nobody does.
     """
 
     def __init__(self) -> None:
@@ -122,3 +125,9 @@ class Recording(list[RecordedLaunch]):
         self.kernels: dict[str, tuple[str, ...]] = {}
         self.operations: tuple[TorchOperation, ...] = ()
         self.ended = ""
+        self.front_ends: FrontEnds | None = None
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Numbers of the storages that launches of others than Triton name, by name."""
+        return self.front_ends.catcher.numbers if self.front_ends else {}

@@ -21,7 +21,7 @@ from ...simulator.refusal import UserError
 from ..compile.call import ValueTexts, to_plain
 from ..configurations.space import space_of
 from ..kept.opened import FileAccessLog
-from .lowering import lower_or_refuse
+from .lowering import lower_all
 from .recorded import Recording
 from .recording import capture
 from .user_function import lacks_grid, located, raised_by, shown_arguments, user_function
@@ -72,7 +72,8 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
                 launches = Recording()
                 try:
                     with capture(device, space_of(job["space"]), bool(job["triton_cache"])) as launches:
-                        user_function(path, job["function"], arguments)(**arguments)
+                        function = _loaded(path, job["function"], arguments, launches)
+                        function(**arguments)
                 except (Exception, SystemExit) as error:
                     notes = list(launches.notes)
                     if isinstance(error, UserError) or not launches:
@@ -94,10 +95,20 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
     return {"recorded": recorded, "values": values}
 
 
+def _loaded(path: Path, name: str, arguments: dict[str, Any], launches: Recording) -> Any:
+    """The function, with all front ends caught that its file imports."""
+    catching = launches.front_ends
+    assert catching
+    catching.catch(path.read_text(encoding="utf-8", errors="replace"))
+    function = user_function(path, name, arguments)
+    catching.catch()
+    return function
+
+
 def _plain(launches: Recording, capability: int, values: ValueTexts) -> dict[str, Any]:
     """What one call of a function launches."""
     return {
-        "calls": [to_plain(lower_or_refuse(launch, capability), values) for launch in launches],
+        "calls": [to_plain(call, values) for call in lower_all(launches, capability, launches.numbers)],
         "notes": list(launches.notes),
         "torch_operations": [operation.to_dict() for operation in launches.operations],
         "tuned": [asdict(tuned) for tuned in launches.tuned],

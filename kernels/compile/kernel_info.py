@@ -24,8 +24,10 @@ MAX_THREADS, PARAM_CBANK, THREADS, FRAME_SIZE, KPARAM_INFO = 0x05, 0x0A, 0x10, 0
 REGISTERS, CTAS_PER_CLUSTER = 0x2F, 0x3D
 """Attributes: `EIATTR_MAX_NTID`, `_PARAM_CBANK`, `_REQNTID`, `_FRAME_SIZE`, `_KPARAM_INFO`, `_REGCOUNT`,
 `_CTA_PER_CLUSTER`."""
-PARAMETER = struct.Struct("<IHHI")
-"""Of `EIATTR_KPARAM_INFO`: an index, number, place and, in its upper bits, size."""
+KPARAM_INFO_V2 = 0x45
+"""`EIATTR_KPARAM_INFO_V2`, in the place of the other from CUDA 13 on."""
+PARAMETER, PARAMETER_V2 = struct.Struct("<IHHI"), struct.Struct("<IHHHH")
+"""Of both: an index, number, place, and size: of the former in the upper bits of a word."""
 SIZE_SHIFT = 18
 RESERVED_BYTES = 1024
 """Of the shared memory of a kernel, that the system keeps for itself from sm_90 on (CUDA C++ Programming Guide, Shared
@@ -130,6 +132,9 @@ def _info(
         if number == KPARAM_INFO:
             _, ordinal, offset, flags = PARAMETER.unpack(value)
             places[ordinal] = offset, flags >> SIZE_SHIFT
+        elif number == KPARAM_INFO_V2:
+            _, ordinal, offset, size, _ = PARAMETER_V2.unpack(value)
+            places[ordinal] = offset, size
         elif number == PARAM_CBANK:
             first = struct.unpack("<II", value)[1] & 0xFFFF
         elif number in (MAX_THREADS, THREADS, CTAS_PER_CLUSTER):
@@ -187,7 +192,7 @@ def answer_of(job: Mapping[str, Any]) -> dict[str, Any]:
         "registers": info.registers,
         "spilled_bytes": info.frame_bytes,
         "smem_bytes": info.smem_bytes + job["smem_bytes"],
-        "num_warps": prod(job["threads"]) // WARP_THREADS,
+        "num_warps": -(-prod(job["threads"]) // WARP_THREADS),
         "tmem_columns": 0,
         "cubin": b64encode(data).decode(),
         "workspace_bytes": 0,

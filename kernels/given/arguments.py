@@ -4,10 +4,13 @@
 |---|---|
 | `tensor:fp16[64,4096,128]` | a pointer to memory of that size; its data are not known |
 | `tensor:int32[4096]=0`, `tensor:int32[4096]@rows.npy` | the same, of one value, or with data that decide addresses |
+| `pointer:x+512` | a pointer into the tensor `x`, so many bytes from its begin |
 | `int32:4096`, `fp32:0.5`, `4096`, `0.5` | a number; one without a type has the size of the parameter |
 | `bytes:00ff...` | a struct by value, in hexadecimal digits |
 | `struct:x@0=tensor:fp32[64];n@8=int32:64` | a struct by value, members at their offsets [B], the rest 0 |
 | `tma:q,box=64x64,swizzle=128` | a 128-byte descriptor of the tensor `q`; `shape=`: as whose shape it is described |
+
+In Python an array of numpy's is a tensor with its data.
 """
 
 import re
@@ -16,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import Any
 
 from ...simulator.arguments import shown
 from ...simulator.emulator.storage import STORAGE_SHIFT
@@ -38,6 +42,7 @@ OTHER_NAMES = {
     "i64": "int64", "u64": "uint64",
 }  # fmt: skip
 TENSOR = re.compile(r"(\w+)\[([\d, ]*)\](?:=([^@]+)|@(.+))?")
+POINTER = re.compile(r"(.+?)(?:\+(\d+))?")
 TMA = re.compile(r"(\w+(?:\[[\d, ]*\])?)((?:,\s*\w+=\w+)*)")
 MEMBER = re.compile(r"(\w+)@(\d+)=(.+)")
 EXTENTS = re.compile(r"\d+(x\d+)*")
@@ -73,6 +78,14 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pointer:
+    """A pointer into memory that is named elsewhere. Args: tensor: its name; offset_bytes: from its begin [B]."""
+
+    tensor: str
+    offset_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Descriptor:
     """A tensor as TMA is told of it, the outermost axis first.
 
@@ -94,7 +107,7 @@ class Struct:
     members: Mapping[str, tuple[int, "Argument"]]
 
 
-Argument = Tensor | Number | Descriptor | Struct
+Argument = Tensor | Pointer | Number | Descriptor | Struct
 
 
 def argument_of(
@@ -112,7 +125,13 @@ def argument_of(
     kind, colon, rest = text.partition(":")
     made: Argument
     new: dict[str, Tensor] = {}
-    if kind == "tensor" and colon:
+    if hasattr(value, "__array_interface__"):
+        made = new[name] = _of_array(name, value)
+        _fits(name, "an array", size_bytes, POINTER_BYTES)
+    elif kind == "pointer" and colon:
+        made = _pointer(name, text, rest, tensors)
+        _fits(name, text, size_bytes, POINTER_BYTES)
+    elif kind == "tensor" and colon:
         made = new[name] = _tensor(name, text, rest, folder)
         _fits(name, text, size_bytes, POINTER_BYTES)
     elif kind == "struct" and colon:
@@ -154,6 +173,24 @@ def _tensor(name: str, text: str, rest: str, folder: Path) -> Tensor:
     return tensor
 
 
+def _of_array(name: str, array: Any) -> Tensor:
+    """Memory with the data of an array of numpy's."""
+    written = str(array.dtype)
+    dtype = OTHER_NAMES.get(written, written)
+    if dtype not in ELEMENTS or not array.size:
+        raise UserError(f"argument {name}: an array of {written}: types are {', '.join(ELEMENTS)}, sizes 1 and more")
+    return Tensor(dtype=dtype, shape=tuple(array.shape) or (1,), values=array.tobytes())
+
+
+def _pointer(name: str, text: str, rest: str, tensors: Mapping[str, Tensor]) -> Pointer:
+    match = POINTER.fullmatch(rest)
+    tensor, offset_bytes = (match[1], int(match[2] or 0)) if match else ("", 0)
+    if tensor not in tensors or offset_bytes >= tensors[tensor].size_bytes:
+        known = ", ".join(tensors) or "none so far"
+        raise UserError(f"argument {name} = {shown(text)}: must be within a tensor such as pointer:x+512, of {known}")
+    return Pointer(tensor=tensor, offset_bytes=offset_bytes)
+
+
 def _data(name: str, text: str, path: Path, tensor: Tensor) -> bytes:
     """The data of a file of numpy's."""
     import numpy as np
@@ -182,7 +219,8 @@ def _struct(
             raise UserError(f"argument {name} = {shown(text)}: {shown(part)}: must be such as x@0=int32:64, once")
         member, at, value = match[1], int(match[2]), match[3]
         kind = value.partition(":")[0]
-        size = {"tensor": POINTER_BYTES, "tma": DESCRIPTOR_BYTES, "bytes": (len(value) - 6) // 2}.get(kind)
+        sizes = {"tensor": POINTER_BYTES, "pointer": POINTER_BYTES, "tma": DESCRIPTOR_BYTES}
+        size = (len(value) - 6) // 2 if kind == "bytes" else sizes.get(kind)
         size = size or ELEMENTS.get(OTHER_NAMES.get(kind, kind), 0)
         if not size or at + size > size_bytes:
             has = f"a struct of {size_bytes} bytes ends before it" if size else f"a member has a type: {EXAMPLES}"

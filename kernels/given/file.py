@@ -12,7 +12,7 @@ from ..capture.file import RecordedFunction
 from .launch import Launch, calls_of
 
 SUFFIX = ".toml"
-KEYS = tuple(field.name for field in fields(Launch) if field.name != "folder")
+KEYS = tuple(field.name for field in fields(Launch) if field.name not in ("folder", "title"))
 
 
 def is_launch_file(target: str) -> bool:

@@ -19,7 +19,7 @@ from ...simulator.limits import MAX_CTA_THREADS, MAX_GRID, MAX_GRID_AXES, WARP_T
 from ...simulator.refusal import UserError
 from ..compile.call import KernelLaunch
 from ..compile.kernel_info import KernelInfo, NoCubin, read_cubin
-from .arguments import ELEMENTS, Argument, Descriptor, Number, Struct, Tensor, argument_of
+from .arguments import ELEMENTS, Argument, Descriptor, Number, Pointer, Struct, Tensor, argument_of
 
 MAX_THREADS_AXES = (1024, 1024, 64)
 """Threads of a CTA along x, y and z (CUDA C++ Programming Guide, compute capabilities)."""
@@ -36,7 +36,7 @@ class Launch:
         args: name -> argument, in the order of the kernel's parameters; names are free, and a tensor of the same name
             in another launch is the same memory. Numbers, or texts as of `--arg`.
         smem: dynamic shared memory of a CTA [B]; cluster: CTAs of a cluster along x, y, z.
-        folder: that files are looked for in.
+        folder: that files are looked for in; title: what reports call it, empty: the kernel's name.
     """
 
     cubin: str | Path | bytes = field(repr=False)
@@ -47,6 +47,7 @@ class Launch:
     smem: int = 0
     cluster: int | Sequence[int] = 1
     folder: Path = Path()
+    title: str = ""
 
     @property
     def file(self) -> str:
@@ -54,20 +55,25 @@ class Launch:
         return "cubin" if isinstance(self.cubin, bytes) else str(self.cubin)
 
 
-def calls_of(launches: Sequence[Launch], capability: int) -> tuple[KernelLaunch, ...]:
+def calls_of(
+    launches: Sequence[Launch], capability: int, numbers: Mapping[str, int] | None = None
+) -> tuple[KernelLaunch, ...]:
     """Launches that follow each other, for the tracer.
 
     Args:
-        capability: of the device, e.g. 90.
+        capability: of the device, e.g. 90; numbers: of storages, by name; None: in the order in which they are named.
 
     Raises:
         UserError: no such kernel, or a grid, a block or an argument that it does not take; one line.
     """
     tensors: dict[str, Tensor] = {}
-    return tuple(_call(launch, capability, tensors) for launch in launches)
+    return tuple(call_of(launch, capability, tensors, numbers) for launch in launches)
 
 
-def _call(launch: Launch, capability: int, tensors: dict[str, Tensor]) -> KernelLaunch:
+def call_of(
+    launch: Launch, capability: int, tensors: dict[str, Tensor], numbers: Mapping[str, int] | None = None
+) -> KernelLaunch:
+    """One of them. Args: tensors: those of the launches before, its own are added; the rest: as of `calls_of`."""
     data = _read(launch)
     info = _kernel(launch, data)
     begin = f"{launch.file}: kernel {info.name}: "
@@ -79,15 +85,15 @@ def _call(launch: Launch, capability: int, tensors: dict[str, Tensor]) -> Kernel
         made = _arguments(launch, info, tensors)
     except ValueError as error:
         raise UserError(f"{begin}{error}") from None
-    numbers = {name: number for number, name in enumerate(tensors)}
+    numbers = numbers or {name: number for number, name in enumerate(tensors)}
     used = dict.fromkeys(tensor for name, argument in made.items() for tensor in _named_by(name, argument))
     storages = {name: _storage(numbers[name], name, tensors[name]) for name in used}
     return KernelLaunch(
-        name=info.name,
+        name=launch.title or info.name,
         file="",
         line=0,
         grid=grid,
-        num_warps=prod(threads) // WARP_THREADS,
+        num_warps=-(-prod(threads) // WARP_THREADS),
         num_stages=0,
         num_ctas=1,
         job={
@@ -151,8 +157,6 @@ def extents_of(launch: Launch, info: KernelInfo) -> tuple[tuple[int, int, int], 
     for name, extents, most, most_in_all in limits:
         if any(size > limit for size, limit in zip(extents, most, strict=True)) or prod(extents) > most_in_all:
             raise ValueError(f"{name} = {_times(extents)}: must be at most {_times(most)}, and {most_in_all:,} in all")
-    if prod(threads) % WARP_THREADS:
-        raise ValueError(f"block = {_times(threads)}: warps that are not full are not modelled: give a multiple of 32")
     if info.threads and tuple(info.threads) != threads:
         raise ValueError(f"block = {_times(threads)}: is compiled for {_times(info.threads)} alone")
     if info.most_threads and prod(threads) > info.most_threads:
@@ -199,13 +203,17 @@ def _named_by(name: str, argument: Argument) -> list[str]:
     """Tensors that an argument leads to."""
     if isinstance(argument, Struct):
         return [tensor for member, (_, inner) in argument.members.items() for tensor in _named_by(member, inner)]
-    return [] if isinstance(argument, Number) else [argument.tensor if isinstance(argument, Descriptor) else name]
+    if isinstance(argument, Number):
+        return []
+    return [name if isinstance(argument, Tensor) else argument.tensor]
 
 
 def _kind(argument: Argument) -> str:
     """Type of an argument, as Triton writes such."""
     if isinstance(argument, Number):
         return argument.kind
+    if isinstance(argument, Pointer):
+        return "*uint8"
     return f"*{argument.dtype}" if isinstance(argument, Tensor) else "bytes"
 
 
@@ -215,6 +223,8 @@ def _value(
     """What the kernel is passed, as a number."""
     if isinstance(argument, Number):
         return argument.value
+    if isinstance(argument, Pointer):
+        return storages[argument.tensor].address + argument.offset_bytes
     if isinstance(argument, Descriptor):
         strides = [prod(argument.shape[axis + 1 :]) for axis in range(len(argument.shape))]
         size = ELEMENTS[tensors[argument.tensor].dtype]

@@ -102,8 +102,8 @@ class TritonLaunches:
             finally:
                 self._depth -= 1
             if not self._depth and len(launches) > before:
-                captures = launches[before:]
-                self._add(list(captures), stored_parameters(captures[0].function), (*args, *kwargs.values()))
+                captures = [launch for launch in launches[before:] if isinstance(launch, RecordedLaunch)]
+                self._add(captures, stored_parameters(captures[0].function), (*args, *kwargs.values()))
             return result
 
         return outermost

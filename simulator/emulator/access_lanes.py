@@ -4,13 +4,13 @@ import numpy as np
 
 from ..limits import WARP_THREADS
 from ..sass.decode import Instruction
-from ..sass.memory_instructions import BOX_LOAD, COPY, addressed
+from ..sass.memory_instructions import BOX_COPIES, COPY, addressed
 from ..sass.operands import Predicate
 from .read_operands import global_address_of, predicate_of
-from .thread_values import TRUE, Array, known_to_all, narrowed_to
-from .threads import Threads
+from .thread_values import Array, known_to_all, narrowed_to
+from .threads import Threads, existing
 
-ONLY_GUARDED = frozenset({BOX_LOAD, "SYNCS"})
+ONLY_GUARDED = frozenset({*BOX_COPIES, "SYNCS"})
 """Of a bulk copy, and of the announcement of its bytes, all that is asked is who takes part."""
 
 
@@ -31,7 +31,7 @@ class Touch:
 
     def lanes(self, threads: Threads, shape: tuple[int, ...]) -> tuple[Array, ...] | None:
         """Addresses, and who takes part: see above."""
-        active: Array = TRUE[0]
+        active: Array = existing(threads.special)
         for guard in self.guards:
             active = narrowed_to(active, guard(threads))
         arrays = []

@@ -13,30 +13,57 @@ from ..refusal import CannotFollow
 from ..sass.decode import Instruction
 from ..sass.flow import BRANCHES, CALLS, ENDS, INDIRECT, RETURNS, Flow
 from ..sass.memory_instructions import BARRIERS
-from ..sass.operands import Address, integer_of
+from ..sass.operands import Address, Immediate, Predicate, integer_of
 from ..sass.traps import checks_of
-from .read_operands import number_of
+from .read_operands import number_of, predicate_of
 from .semantics import compile_instruction, condition_of
-from .thread_values import WORD_MASK, Array
+from .thread_values import SHAPE, WORD_MASK, Array, Value, known_to_all, narrowed_to
 from .threads import Step, Threads
 
 Leave = Callable[[Threads, Array], list[tuple[int, Array]]]
 """Which threads go to which block."""
 Unsure = Callable[[int, Threads, Array, Array], Array]
 """From a block, its threads, and whether and where the condition of its branch is known, to who takes the branch."""
+ALWAYS = Predicate(file="P", number=None)
+NUMBER_BITS = 4
+"""Of the number of a barrier (PTX ISA, bar)."""
 UNKNOWN_TARGET = (
     "jumps to a place that is read from a table (a choice among many cases, or a function that is not inlined):"
     " not modelled; try nested ifs, or tl.where"
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Barrier:
-    """A barrier in a block. Args: warps: that it takes, 0: all of the CTA; waits: or only reports."""
+    """A barrier in a block; which one it is, and how many threads it takes, may be computed.
 
-    number: int
-    warps: int
+    Args:
+        place, address: of its instruction in the code; waits: or only reports; guard: tells who comes to it;
+        numbers: read its number, and where it does not take all of the CTA the number of threads.
+    """
+
+    place: int
+    address: int
     waits: bool
+    guard: Callable[[Threads], Value]
+    numbers: tuple[Callable[[Threads], Value], ...]
+
+    def arrivals(self, threads: Threads, mask: Array) -> tuple[Array, list[tuple[int, int, Array]]]:
+        """Who passes by, and who comes to which barrier: its number, warps that it takes, 0: all of the CTA, and which.
+
+        Raises:
+            CannotFollow: that is not known.
+        """
+        coming = narrowed_to(mask, self.guard(threads))
+        values = [read(threads) for read in self.numbers]
+        if not all(known_to_all(known, coming) for _, known in values):
+            raise CannotFollow("which barrier warps wait at is not known", self.address)
+        number, count = values[0][0], values[1][0] if len(values) > 1 else np.zeros(SHAPE, dtype=np.int64)
+        both = number + (count // WARP_THREADS << NUMBER_BITS)
+        chosen = np.broadcast_to(both, np.broadcast_shapes(both.shape, coming.shape))
+        kinds = np.unique(both if both.size == 1 else chosen[np.broadcast_to(coming, chosen.shape)]).tolist()
+        parts = [(kind, coming if len(kinds) == 1 else coming & (both == kind)) for kind in kinds]
+        return mask & ~coming, [(kind & (1 << NUMBER_BITS) - 1, kind >> NUMBER_BITS, who) for kind, who in parts]
 
 
 CompiledBlocks = list[list[tuple[list[Step], Leave | Barrier]]]
@@ -55,9 +82,6 @@ def compile_blocks(
         wanted: block -> places of the instructions to run.
         replaced: place -> what to do there in the place of what its instruction does.
         unsure: what settles branches whose conditions are not known; an error where None.
-
-    Raises:
-        CannotFollow: a barrier whose number is not a constant; one line.
     """
     checks = checks_of(flow)
     replacements = replaced or {}
@@ -71,7 +95,7 @@ def compile_blocks(
             if place in replacements:
                 steps.append(replacements[place])
             elif instruction.family in BARRIERS:
-                parts.append((steps, _barrier(instruction)))
+                parts.append((steps, _barrier(place, instruction)))
                 steps = []
             elif place < block.stop - 1 or not _leaves(instruction):
                 steps.append(compile_instruction(instruction))
@@ -84,12 +108,15 @@ def _leaves(instruction: Instruction) -> bool:
     return instruction.family in BRANCHES | CALLS | ENDS | INDIRECT | RETURNS
 
 
-def _barrier(instruction: Instruction) -> Barrier:
-    numbers = [number for operand in instruction.operands if (number := integer_of(operand)) is not None]
-    if not numbers or len(numbers) < len(instruction.operands):
-        raise CannotFollow("which barrier warps wait at is computed: not modelled", instruction.address)
-    number, *threads = numbers
-    return Barrier(number, threads[0] // WARP_THREADS if threads else 0, "ARV" not in instruction.modifiers)
+def _barrier(place: int, instruction: Instruction) -> Barrier:
+    operands = [operand for operand in instruction.operands if not isinstance(operand, Predicate)]
+    return Barrier(
+        place=place,
+        address=instruction.address,
+        waits="ARV" not in instruction.modifiers,
+        guard=predicate_of(instruction.guard or ALWAYS),
+        numbers=tuple(map(number_of, operands or [Immediate(0)])),
+    )
 
 
 def leave_of(flow: Flow, number: int, checks: Mapping[int, bool], unsure: Unsure | None) -> Leave:

@@ -14,7 +14,7 @@ from ..sass.decode import Instruction
 from ..sass.operands import Predicate, Register, integer_of
 from ..sass.registers import result_operands
 from .compute.arithmetic import looked_up
-from .read_operands import number_of
+from .read_operands import number_of, predicate_of
 from .thread_values import FALSE, UNSET, WORD_MASK, Array, Value, word
 from .threads import Step, Threads
 
@@ -46,6 +46,7 @@ def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
     readers = [number_of(operand) for operand in sources]
     names = [operand.name if isinstance(operand, Register) else "" for operand in sources]
     table = integer_of(lookup) or 0
+    joined = [predicate_of(operand) for operand in instruction.operands[count + 4 : count + 5]]
 
     def step(threads: Threads, mask: Array) -> None:
         holds, sure = guard(threads) if guard else (mask, True)
@@ -67,7 +68,14 @@ def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
             if isinstance(operand, Predicate):
                 set_for_sure = (first & ~open_bits) != 0
                 old, old_known = threads.registers.get(name, FALSE)
-                known = (set_for_sure | (open_bits == 0)) & np.asarray(sure)
+                known = set_for_sure | (open_bits == 0)
+                for beside, beside_known in (read(threads) for read in joined):
+                    if "PAND" in instruction.modifiers:
+                        set_for_sure, known = set_for_sure & beside, known & beside_known
+                    else:
+                        held = beside & beside_known
+                        set_for_sure, known = set_for_sure | held, set_for_sure | held | known & beside_known
+                known = known & np.asarray(sure)
                 threads.registers[name] = np.where(runs, set_for_sure, old), np.where(runs, known, old_known)
                 continue
             old, old_known = threads.registers.get(name, UNSET)

@@ -4,6 +4,8 @@ Threads that diverge wait for each other at the lowest address, as structured co
 Waits succeed at once: a warp that polls longer executes a few instructions more than are counted here.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..jobs.stopping import check_wanted
@@ -13,10 +15,21 @@ from .barriers import Barriers
 from .compile_blocks import Barrier, CompiledBlocks
 from .leap.leaper import Leaper
 from .thread_values import SHAPE, TRUE, Array, holds_for_all, small
-from .threads import Threads
+from .threads import Threads, existing
 
 Order = list[tuple[int, Array]]
 """Blocks in the order in which they are run, each with the warps that are there."""
+
+
+class Arrival(NamedTuple):
+    """Warps come to a barrier. Args: place: of the instruction; takes: warps, 0: all of the CTA; warps: that come."""
+
+    place: int
+    number: int
+    takes: int
+    warps: Array
+
+
 MAX_STEPS = 2_000_000
 """Blocks that are gone through before code is taken to be endless; the longest loops of an attention take 100,000."""
 
@@ -30,6 +43,7 @@ def run_blocks(
     order: Order | None = None,
     most_steps: int = MAX_STEPS,
     leaper: Leaper | None = None,
+    log: list[Arrival] | None = None,
 ) -> tuple[Array, Array]:
     """Run threads through compiled code, block by block.
 
@@ -37,7 +51,8 @@ def run_blocks(
         code: as `compile_blocks` makes it; ctas, warps: how many there are, along the axes of `threads`.
         order: gets the blocks that are run, in order, each with the warps that are there;
         most_steps: blocks that are gone through before code is taken to be endless;
-        leaper: goes through many iterations of a loop at a time; its log, if any, keeps the order of blocks.
+        leaper: goes through many iterations of a loop at a time; its log, if any, keeps the order of blocks;
+        log: gets what comes to barriers, in order.
 
     Returns:
         How often each block runs, axes CTA, warp, block; and how often a part of a diverged warp reached the block
@@ -48,7 +63,7 @@ def run_blocks(
     """
     counts, reconvergences = ([np.zeros(SHAPE, dtype=np.int64) for _ in flow.blocks] for _ in range(2))
     meetings = {number for number in range(len(flow.blocks)) if flow.code(number)[0].family == "BSYNC"}
-    groups: dict[tuple[int, int], Array] = {(0, 0): TRUE[0]}
+    groups: dict[tuple[int, int], Array] = {(0, 0): existing(threads.special)}
     barriers = Barriers(warps)
     gone = 0
     while groups:
@@ -77,7 +92,13 @@ def run_blocks(
         for step in steps:
             step(threads, mask)
         if isinstance(leave, Barrier):
-            going_on = barriers.arrive(leave.number, leave.warps, leave.waits, (block, part + 1), mask)
+            behind = block, part + 1
+            passing, arrivals = leave.arrivals(threads, mask)
+            going_on = [(behind, passing)] if passing.any() else []
+            for number, takes, who in arrivals:
+                going_on += barriers.arrive(number, takes, leave.waits, behind, who)
+                if log is not None:
+                    log.append(Arrival(leave.place, number, takes, _warps(who)))
         else:
             going_on = [((target, 0), taken) for target, taken in leave(threads, mask)]
         for where, coming in going_on:

@@ -13,7 +13,7 @@ from ..sass.decode import Instruction
 from ..sass.flow import BRANCHES
 from ..sass.memory_instructions import SHARED_STORES
 from ..sass.operands import Immediate, Name, Operand, Predicate, Register
-from ..sass.registers import PREDICATES, result_operands, source_registers, spilled, written
+from ..sass.registers import PREDICATES, flags_before, result_operands, source_registers, spilled, written
 from .compute.by_opcode import find_operation, is_try
 from .compute.warp_lanes import EXCHANGES, Exchange, by_warp, of_whole_warps
 from .constant_banks import load_of_constants
@@ -220,7 +220,8 @@ def _result(instruction: Instruction) -> Results:
 def _exchanged(instruction: Instruction, exchange: Exchange) -> Results:
     """The values that an instruction writes whose sources are those of other lanes, too."""
     readers, ordered, modifiers = _readers(instruction), _order_of(instruction), instruction.modifiers
-    compared = of_whole_warps(exchange, any(not name.lstrip("U").startswith("P") for name in written(instruction)))
+    flags = [name.lstrip("U").startswith("P") for name in written(instruction)]
+    compared = of_whole_warps(exchange, not all(flags), any(flags))
 
     def compute(threads: Threads, mask: Array) -> list[Value]:
         sources = [reader(threads) for reader in readers]
@@ -259,7 +260,7 @@ def _order_of(instruction: Instruction) -> Callable[[list[Value], list[Value]], 
 def _readers(instruction: Instruction) -> list[Callable[[Threads], Value]]:
     if is_try(instruction.opcode):
         return []
-    readers = []
+    readers: list[Callable[[Threads], Value]] = []
     for place, operand in enumerate(instruction.operands[result_operands(instruction) :]):
         if isinstance(operand, Predicate):
             readers.append(predicate_of(operand))
@@ -269,7 +270,7 @@ def _readers(instruction: Instruction) -> list[Callable[[Threads], Value]]:
             readers.append(float_of(operand))
         else:
             readers.append(number_of(operand))
-    return readers
+    return [*readers, *map(predicate_of, flags_before(instruction))]
 
 
 def _special(operand: Operand, count: int) -> Results:

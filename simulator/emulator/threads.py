@@ -7,7 +7,7 @@ import numpy as np
 
 from ..limits import WARP_THREADS
 from .shared_memory import SharedMemory
-from .thread_values import Array, Value
+from .thread_values import TRUE, Array, Value
 
 
 @dataclass(slots=True)
@@ -47,8 +47,9 @@ def lanes_below(lanes: Array) -> Array:
     return below
 
 
-THREAD = "thread"
-"""Among the special registers: number of a thread in its CTA, x fastest."""
+THREAD, PRESENT = "thread", "present"
+"""Among the special registers: number of a thread in its CTA, x fastest; whether there is such a thread, where the last
+warp of a CTA is not full."""
 
 
 def thread_numbers(numbers: Array, threads: Sequence[int]) -> dict[str, Value]:
@@ -56,13 +57,20 @@ def thread_numbers(numbers: Array, threads: Sequence[int]) -> dict[str, Value]:
     if not threads:
         zero: Value = (np.zeros((1, 1, 1), dtype=np.int64), True)
         return {THREAD: (numbers, True), "SR_TID.X": (numbers, True), "SR_TID.Y": zero, "SR_TID.Z": zero}
-    x, y, _ = threads
+    x, y, z = threads
+    some_missing = x * y * z % WARP_THREADS
     return {
+        **({PRESENT: (numbers < x * y * z, True)} if some_missing else {}),
         THREAD: (numbers, True),
         "SR_TID.X": (numbers % x, True),
         "SR_TID.Y": (numbers // x % y, True),
         "SR_TID.Z": (numbers // (x * y), True),
     }
+
+
+def existing(special: Mapping[str, Value]) -> Array:
+    """Which threads there are. Args: special: as in `Threads`."""
+    return special.get(PRESENT, TRUE)[0]
 
 
 def special_registers(

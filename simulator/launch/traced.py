@@ -32,12 +32,28 @@ class Mbarrier:
 
     Args:
         ring: its number; ahead: the first phase that a warp waits for, or arrives at, is so many before the first one.
-        arrivals: warps that complete a phase together.
+        arrivals: warps that complete a phase together; arriving: bit i says that warp i arrives here.
     """
 
     ring: int
     ahead: int
     arrivals: int
+    arriving: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedBarrier:
+    """What a BAR comes to: a barrier, or one after the other of a ring of them.
+
+    Args:
+        first: number of the first one, which is not that of the code; count: of the ring; takes: warps, 0: all of the
+            CTA; coming: bit i says that warp i comes to it, and does not pass by.
+    """
+
+    first: int
+    count: int
+    takes: int
+    coming: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +69,8 @@ class TracedCode:
         scattered: place of an access each of whose lanes touches a sector of its own -> lanes of a warp that take part,
             in the mean, and bytes that each moves [B];
         box_bytes: place of a copy by TMA -> what the CTA moves there each time [B].
-        mbarriers: place of an instruction on mbarriers -> its ring, of specialised warps.
+        mbarriers: place of an instruction on mbarriers -> its ring, of specialised warps; barriers: place of
+            a BAR -> its barriers, where code computes them.
         loads: place of a load -> what it does to the threads that are followed, where given data tell addresses.
     """
 
@@ -67,4 +84,5 @@ class TracedCode:
     scattered: Mapping[int, tuple[float, int]] = field(default_factory=dict)
     box_bytes: Mapping[int, float] = field(default_factory=dict)
     mbarriers: Mapping[int, Mbarrier] = field(default_factory=dict)
+    barriers: Mapping[int, NamedBarrier] = field(default_factory=dict)
     loads: Mapping[int, Callable[[Any, np.ndarray], None]] = field(default_factory=dict, repr=False, compare=False)

@@ -18,8 +18,10 @@ it is theirs at most."""
 PARAMETERS_AT = {9: (0x198, 0x210), 10: (0x348, 0x380), 12: (0x348, 0x380)}
 """Major capability -> where bank 0 holds the address of the parameters, and where these begin in the bank. Descriptors
 that are parameters are found so: what ptxas 12.9 makes of `cvta.param`; `EIATTR_PARAM_CBANK` of cubins."""
-
-
+CLUSTERS_AT = {9: (0x144, 0x150, 0x15C, 0x188)}
+"""Major capability -> where the CTAs of a cluster stand along x, y, z, one over these as fp32, the clusters of the
+grid, and the CTAs of a cluster in all: what ptxas 12.9 makes of `%cluster_nctaid`, `%clusterid`, `%nclusterid` and
+`%cluster_nctarank`. A launch without clusters has clusters of one CTA (CUDA C++ Programming Guide)."""
 BANK_SHIFT = 16
 """A bank has 64 KiB (CUDA C++ Programming Guide, compute capabilities) (log2 of bytes)."""
 
@@ -61,6 +63,12 @@ def constant_bank(
     threads_at, grid_at = next((threads, ctas) for lowest, threads, ctas in SHAPES if capability >= lowest)
     bank = {threads_at + 4 * axis: count for axis, count in enumerate(threads)}
     bank |= {grid_at + 4 * axis: count for axis, count in enumerate(grid)}
+    if capability // 10 in CLUSTERS_AT:
+        sizes, inverses, clusters, ranks = CLUSTERS_AT[capability // 10]
+        inverse = int.from_bytes(struct.pack("<f", 1.0), "little")
+        for axis, count in enumerate(grid):
+            bank |= {place + 4 * axis: word for place, word in ((sizes, 1), (inverses, inverse), (clusters, count))}
+        bank[ranks] = 1
     if capability // 10 in PARAMETERS_AT:
         pointer, begin = PARAMETERS_AT[capability // 10]
         bank |= {pointer: BANK_ADDRESS + begin & 0xFFFFFFFF, pointer + 4: BANK_ADDRESS + begin >> 32}

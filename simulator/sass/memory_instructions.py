@@ -15,10 +15,14 @@ COPY = "LDGSTS"
 """From global to shared memory."""
 LOADS_AND_COPIES = GLOBAL_LOADS | {COPY}
 GLOBAL = PLAIN_GLOBAL | {COPY} | ATOMICS
-BOX_LOAD, BOX_REDUCTION = "UTMALDG", "UTMAREDG"
-BOX_COPIES = {BOX_LOAD: "load", "UTMASTG": "store", BOX_REDUCTION: "atomic"}
-"""Copies of boxes of tensors between global and shared memory, by TMA."""
-GLOBAL_STORES = frozenset({"STG", "ST", "UTMASTG"})
+TILE_LOAD, BULK_COPY = "UTMALDG", "UBLKCP"
+BULK_COPIES = frozenset({BULK_COPY, "UBLKRED"})
+"""Of neighbouring bytes, without a descriptor; their first modifiers say where to and from: G(lobal), S(hared)."""
+BOX_REDUCTIONS = frozenset({"UTMAREDG", "UBLKRED"})
+BOX_COPIES = frozenset({TILE_LOAD, "UTMASTG", "UTMAREDG"}) | BULK_COPIES
+"""Copies of boxes of tensors, or of bytes, between global and shared memory, by TMA."""
+GLOBAL_MEMORY, FROM_GLOBAL = "G", ("S", "G")
+GLOBAL_STORES = frozenset({"STG", "ST", "UTMASTG", BULK_COPY})
 SHARED_LOADS = frozenset({"LDS"})
 MATRIX_STORE = "STSM"
 MATRIX_ROWS = frozenset({"LDSM", MATRIX_STORE})
@@ -77,8 +81,15 @@ def stays_in_l1(instruction: Instruction) -> bool:
 
 
 def is_box_copy(instruction: Instruction) -> bool:
-    """Whether an instruction copies boxes between global and shared memory."""
-    return instruction.family in BOX_COPIES and not instruction.never_runs
+    """Whether an instruction copies boxes, or bytes, between global and shared memory."""
+    moves = instruction.family not in BULK_COPIES or GLOBAL_MEMORY in instruction.modifiers[:2]
+    return instruction.family in BOX_COPIES and moves and not instruction.never_runs
+
+
+def is_box_load(instruction: Instruction) -> bool:
+    """Whether it does so to shared memory."""
+    loads = instruction.family == BULK_COPY and instruction.modifiers[:2] == FROM_GLOBAL
+    return (loads or instruction.family == TILE_LOAD) and not instruction.never_runs
 
 
 def is_access(instruction: Instruction) -> bool:
@@ -88,7 +99,7 @@ def is_access(instruction: Instruction) -> bool:
 
 def is_atomic(instruction: Instruction) -> bool:
     """Whether L2 updates what is in memory."""
-    return instruction.family in ATOMICS or instruction.family == BOX_REDUCTION
+    return instruction.family in ATOMICS or instruction.family in BOX_REDUCTIONS
 
 
 def is_plain_exchange(instruction: Instruction) -> bool:

@@ -35,6 +35,7 @@ WIDE_OPERATIONS = frozenset(("DADD", "DFMA", "DMUL", "DMNMX", "FADD2", "FFMA2", 
 STORES = frozenset(("ST", "STG", "STL", "STS"))
 PAIRS = frozenset(("64", "U64", "S64"))
 """Modifiers with which all sources are pairs of registers, but those of a shift, which takes a pair as two operands."""
+ADDS_TO_FLAG = "R2UR.OR"
 LONG_SUM = frozenset(("WIDE", "HI"))
 """Modifiers with which a multiplication adds a pair."""
 WIDTHS = {"64": 2, "128": 4, "256": 8}
@@ -142,12 +143,20 @@ def read(instruction: Instruction) -> tuple[str, ...]:
         names += spilled(instruction, instruction.operands[-1])
     if family == "P2R":
         names += named_predicates(instruction)
-    for place, operand in enumerate(instruction.operands[result_operands(instruction) :]):
+    for place, operand in enumerate(
+        (*instruction.operands[result_operands(instruction) :], *flags_before(instruction))
+    ):
         if isinstance(operand, Predicate):
             names += operand.names
         for register in operand.registers:
             names += register.names(2 if register.is_pair else source_registers(instruction, place))
     return tuple(names)
+
+
+def flags_before(instruction: Instruction) -> tuple[Predicate, ...]:
+    """The flag that R2UR.OR adds to: it is a result and a source."""
+    adds = instruction.opcode == ADDS_TO_FLAG
+    return tuple(operand for operand in instruction.operands[:1] if adds and isinstance(operand, Predicate))
 
 
 def source_registers(instruction: Instruction, place: int) -> int:

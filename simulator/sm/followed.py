@@ -24,6 +24,7 @@ from .l1_hits import Spilled, find_spilled, spilled_by_phase
 from .lane_addresses import with_lane_addresses, with_scattered
 from .match_steps import Attribution, Part, few_items, find_cta, match_steps
 from .mbarriers import (
+    with_barriers,
     with_bulk_copy_sizes,
     with_bulk_store_sizes,
     with_channels,
@@ -131,7 +132,7 @@ def make_code_table(
     code = with_lane_addresses(code, launch, paths, constants, sm_numbers, ctas, loads)
     # Which warp copies for its CTA, on which mbarriers, and how many of the remaining copies each awaits.
     code = with_leaders(code, paths)
-    code = with_channels(code, launch, paths)
+    code = with_barriers(with_channels(code, launch, paths), launch)
     # How much its leader moves each time.
     if launch.traced:
         return with_traced_sizes(code, launch.traced[0].box_bytes), unknown

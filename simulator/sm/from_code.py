@@ -28,7 +28,8 @@ from ..residency.residency import Residency
 from ..sass.flow import Flow
 from ..sass.memory_instructions import ATOMICS, PLAIN_GLOBAL
 from ..sass.opcodes import rules
-from ..trace.paths import OUTSIDE, Region
+from ..trace.nests import OUTSIDE
+from ..trace.paths import Region
 from .followed import FollowedCode, follow
 from .full_sm import FullSm, measure_full_sm
 from .l1_hits import Spilled, with_l1_hits

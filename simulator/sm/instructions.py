@@ -18,6 +18,7 @@ from ..limits import LINE_SECTORS, SMEM_LINE_BYTES, WARP_THREADS, WORD_BYTES
 from ..sass.decode import Instruction
 from ..sass.flow import FLOWS_KEPT, Flow
 from ..sass.matrix import MatmulShape, matmul_shape_of, tensor_cycles
+from ..sass.memory_instructions import is_box_copy, is_box_load
 from ..sass.opcodes import Rule, find_rule, interval_cycles, rules, thread_bytes
 from ..sass.operands import Name, Register, integer_of
 from ..sass.registers import result_operands
@@ -59,7 +60,7 @@ WARPGROUP_COMMIT = Name("gsb0")
 """A warpgroup's matmul names it if those that were issued so far, with itself, can be waited for."""
 COMMIT = "UTCBAR"
 """Matmuls in tensor memory that were issued before it arrive at an mbarrier when they are done."""
-BULK_KINDS = {"UTMALDG": sm.BULK_COPY, "UTMASTG": sm.BULK_STORE, "UTMACMDFLUSH": sm.BULK_COMMIT}
+COMMIT_COPIES = "UTMACMDFLUSH"
 
 
 @lru_cache(maxsize=FLOWS_KEPT)
@@ -220,8 +221,10 @@ def _synchronising(instruction: Instruction) -> SmInstruction:
         return SmInstruction(kind=sm.COPY_WAIT, pending=integer_of(operands[1]) or 0 if len(operands) > 1 else 0)
     if family == "BAR":
         return _barrier(instruction)
-    if family in BULK_KINDS:
-        return SmInstruction(kind=BULK_KINDS[family])
+    if is_box_copy(instruction):
+        return SmInstruction(kind=sm.BULK_COPY if is_box_load(instruction) else sm.BULK_STORE)
+    if family == COMMIT_COPIES:
+        return SmInstruction(kind=sm.BULK_COMMIT)
     if family == "SYNCS" and "TRYWAIT" in modifiers:
         return SmInstruction(kind=sm.MBARRIER_WAIT)
     if family == "SYNCS" and "ARRIVE" in modifiers:
@@ -246,10 +249,12 @@ def _matmul(instruction: Instruction, matmul: MatmulShape, rule: Rule, numbers: 
 
 def _barrier(instruction: Instruction) -> SmInstruction:
     """A named barrier: its number, and how many warps have to arrive. An arrival passes L1, as an idle access does."""
-    numbers = [number for operand in instruction.operands if (number := integer_of(operand)) is not None]
+    known = [integer_of(operand) for operand in instruction.operands]
+    numbers = [number or 0 for number in known[:1] or [0]]
+    numbers += [number for number in known[1:] if number is not None]
     return SmInstruction(
         kind=sm.BARRIER,
-        barrier=numbers[0] % sm.BARRIERS if numbers else 0,
+        barrier=numbers[0] % sm.BARRIERS,
         barrier_warps=numbers[1] // WARP_THREADS if len(numbers) > 1 else 0,
         only_arrives=int("ARV" in instruction.modifiers),
         smem_lines=1.0,

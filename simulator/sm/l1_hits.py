@@ -27,7 +27,8 @@ from ..sass.decode import Instruction
 from ..sass.flow import Flow
 from ..sass.opcodes import thread_bytes
 from ..sass.operands import stack_offset
-from ..trace.paths import OUTSIDE, CtaPaths
+from ..trace.nests import OUTSIDE
+from ..trace.paths import CtaPaths
 from .instructions import LOADS, SPILL_LOAD, SPILL_STORE
 from .match_steps import Attribution, Part
 

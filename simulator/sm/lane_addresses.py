@@ -17,7 +17,8 @@ from ..emulator.threads import Step, special_registers
 from ..launch.program import Launch
 from ..limits import LINE_SECTORS, SECTOR_BYTES, WARP_THREADS
 from ..trace.accesses import Access, accesses
-from ..trace.paths import OUTSIDE, CtaPaths
+from ..trace.nests import OUTSIDE
+from ..trace.paths import CtaPaths
 
 LOOKED_AT, APART = 16, 0.6180339887
 """CTAs that are looked at, and how far apart, in grids: tiles at edges count about as often as they are there."""

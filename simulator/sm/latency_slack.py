@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from ..device.device import Device
 from ..launch.program import ASYNCHRONOUS, Launch
 from ..launch.walk import pipelined_stages, steps
-from ..trace.paths import OUTSIDE
+from ..trace.nests import OUTSIDE
 from .machine import Machine
 from .match_steps import Attribution, Part
 from .single_cta import single_cta_costs

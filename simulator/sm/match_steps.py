@@ -20,7 +20,8 @@ import numpy as np
 from ..launch.program import Launch
 from ..launch.walk import steps
 from ..sass.constants import SHAPES
-from ..trace.paths import OUTSIDE, Region
+from ..trace.nests import OUTSIDE
+from ..trace.paths import Region
 
 ENOUGH = 24
 """Executions of a step from which on more of them make a CTA no better a sample."""

@@ -73,13 +73,22 @@ def with_channels(code: np.ndarray, launch: Launch, paths: CtaPaths) -> np.ndarr
     return _with_matmul_waits(code, paths)
 
 
+def with_barriers(code: np.ndarray, launch: Launch) -> np.ndarray:
+    """The code with the named barriers that its warps were seen to come to, where code computes them."""
+    code = code.copy()
+    for place, use in (launch.traced[0].barriers if launch.traced else {}).items():
+        code["barrier"][place], code["barrier_ring"][place] = use.first, use.count
+        code["barrier_warps"][place], code["arriving"][place] = use.takes, use.coming
+    return code
+
+
 def _on_rings(code: np.ndarray, launch: Launch, rings: Mapping[int, Mbarrier]) -> np.ndarray:
     """The code with the rings that its instructions were seen to use. Raises: as `with_channels`."""
     if (most := 1 + max(use.ring for use in rings.values())) > sm.CHANNELS:
         raise ValueError(_too_many(launch, most))
     for place, use in rings.items():
         code["channel"][place], code["free_phases"][place] = use.ring, use.ahead
-        code["arrivals"][place] = use.arrivals
+        code["arrivals"][place], code["arriving"][place] = use.arrivals, use.arriving
         if code["kind"][place] == sm.EXPECT:
             code["copies"][place] = _copies_after(code["kind"], place)
     return code

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..trace.paths import OUTSIDE
+from ..trace.nests import OUTSIDE
 from .machine import Machine, Run
 
 LONE_TRIPS, SETTLED = 8, 4

@@ -22,7 +22,6 @@ from ..limits import LINE_BYTES, POINTER_BYTES, SECTOR_BYTES, WARP_THREADS, WORD
 from ..sass.decode import Instruction
 from ..sass.flow import FLOWS_KEPT, Flow
 from ..sass.memory_instructions import (
-    BOX_LOAD,
     COPY,
     MATRIX_ROWS,
     PLAIN_GLOBAL,
@@ -30,6 +29,7 @@ from ..sass.memory_instructions import (
     ROW_BYTES,
     ROW_LANES,
     bytes_of,
+    is_box_load,
     matrices_of,
     stays_in_l1,
 )
@@ -154,9 +154,9 @@ def _of_warps(special: Mapping[str, Value], warps: list[int]) -> dict[str, Value
 
 
 def _touches(instruction: Instruction) -> bool:
-    return not instruction.never_runs and (
-        instruction.family in PLAIN_GLOBAL | PLAIN_SHARED | {COPY, BOX_LOAD} or instruction.opcode.startswith(ARRIVAL)
-    )
+    plain = instruction.family in PLAIN_GLOBAL | PLAIN_SHARED | {COPY}
+    announces = is_box_load(instruction) or instruction.opcode.startswith(ARRIVAL)
+    return not instruction.never_runs and (plain or announces)
 
 
 def _sectors(addresses: Array, active: Array) -> Array:

@@ -48,10 +48,17 @@ class _Event:
 
 
 def mbarriers_of(subject: TracedKernel, doubts: UnknownValues, cta: int, notes: list[str]) -> dict[int, Mbarrier]:
-    """Rings of specialised warps; none where they cannot be told. Args: as below; notes: gets why, one line."""
-    kernel = subject.kernel
+    """Rings of specialised warps, which give slots back; none where they cannot be told.
+
+    Args:
+        cta: as below; notes: gets why, one line.
+    """
+    kernel, code = subject.kernel, subject.flow.instructions
+    passed_on = any(
+        _is_on_mbarrier(instruction) and not ARRIVES_ALONE.isdisjoint(instruction.modifiers) for instruction in code
+    )
     try:
-        return find_mbarriers(subject, doubts, cta) if kernel.is_specialised else {}
+        return find_mbarriers(subject, doubts, cta) if passed_on or kernel.is_specialised else {}
     except (CannotFollow, Refused) as error:
         where = kernel.where(error.address) if isinstance(error, CannotFollow) else ""
         notes.append(f"kernel {kernel.name}: {where}{error}")
@@ -129,12 +136,14 @@ def _rings(events: list[_Event], subject: TracedKernel) -> dict[int, Mbarrier]:
     done: dict[tuple[int, int, bool], int] = {}
     first: dict[int, int] = {}
     arriving: dict[int, set[int]] = defaultdict(set)
+    arriving_at: dict[int, set[int]] = defaultdict(set)
     for event in events:
         ring, key = ring_of[event.address], (event.warp, event.address)
         waits = event.parity is not None
         if event.parity is None:
             phases[key] = phases.get(key, -1) + 1
             arriving[ring].add(event.warp)
+            arriving_at[event.place].add(event.warp)
         elif key not in phases:
             phases[key] = -event.parity
         else:
@@ -153,6 +162,7 @@ def _rings(events: list[_Event], subject: TracedKernel) -> dict[int, Mbarrier]:
             ring=numbers[ring_of[event.address]],
             ahead=-first[event.place],
             arrivals=len(arriving[ring_of[event.address]]),
+            arriving=sum(1 << warp for warp in arriving_at[event.place]),
         )
         for event in events
     }

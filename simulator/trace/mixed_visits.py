@@ -9,8 +9,9 @@ What an iteration takes is then measured on a *mixture*: iterations of all visit
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import gcd
 
 LONGEST = 16
@@ -62,6 +63,27 @@ def _blocks_of(path: ControlPath) -> Iterator[int]:
             yield from (block for body in item.iterations for block in _blocks_of(body))
         else:
             yield item
+
+
+def rolled(path: ControlPath, times: Mapping[int, int]) -> ControlPath:
+    """A path in which so many iterations of some innermost loops count as one; what is left over stands behind them.
+
+    Args:
+        times: loop -> iterations.
+    """
+    whole: list[int | LoopVisit] = []
+    for item in path:
+        if not isinstance(item, LoopVisit):
+            whole.append(item)
+            continue
+        step, bodies = times.get(item.loop, 1), item.iterations
+        if step == 1:
+            whole.append(LoopVisit(item.loop, tuple(rolled(body, times) for body in bodies)))
+            continue
+        joined = [tuple(chain(*bodies[at : at + step])) for at in range(0, len(bodies) - step + 1, step)]
+        whole += [LoopVisit(item.loop, tuple(joined))] if joined else []
+        whole += chain(*bodies[len(joined) * step :])
+    return tuple(whole)
 
 
 def mixtures(path: ControlPath) -> dict[int, tuple[ControlPath, ...]]:

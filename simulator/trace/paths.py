@@ -9,7 +9,7 @@ Where the visits of a loop repeat different code (`if` of the loop around it), a
 proportion in which the CTA runs them (`mixed_visits`).
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -19,9 +19,10 @@ import numpy as np
 from ..refusal import CannotFollow
 from ..sass.flow import Flow
 from .mixed_visits import ControlPath, LoopVisit, mixtures
+from .nests import OUTSIDE, loops_of, side_by_side
 
-OUTSIDE = -1
-"""The region of straight code outside of all others."""
+MOST_UNROLLED = 2048
+"""Blocks of a warp up to which loops may become straight code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,9 @@ class CtaPaths:
         regions: an outer one before those inside.
         region_of: per warp, loop -> region.
         mixtures: per warp, loop -> iterations that stand for all of its visits, where these differ.
+        unrolled: whether loops are straight code, as roles have other nests of them.
+        rolled: regions of whose loops one goes round several times for each time that another does.
+        fewer: per warp, region -> iterations of a visit that others make, and it does before or behind the loop.
     """
 
     flow: Flow
@@ -69,6 +73,9 @@ class CtaPaths:
     regions: tuple[Region, ...]
     region_of: tuple[Mapping[int, int], ...]
     mixtures: tuple[Mapping[int, tuple[ControlPath, ...]], ...]
+    unrolled: bool = False
+    rolled: frozenset[int] = frozenset()
+    fewer: tuple[Mapping[int, int], ...] = ()
 
     @property
     def specialised(self) -> bool:
@@ -103,16 +110,21 @@ class CtaPaths:
         places: dict[tuple[tuple[int, int], ...], tuple[int, int]] = {}
         stretches: list[tuple[int, int, int]] = []
         roles = []
-        for path, regions, mixed in zip(self.warps, self.region_of, self.mixtures, strict=True):
-            blocks = tuple(_with_trips(path, regions, trips, mixed))
+        for warp, (path, regions, mixed) in enumerate(zip(self.warps, self.region_of, self.mixtures, strict=True)):
+            blocks = tuple(_with_trips(path, regions, self._of_warp(warp, trips), mixed))
             if blocks not in places:
                 begin = len(stretches)
                 stretches += _joined(self.flow, blocks)
                 places[blocks] = begin, len(stretches)
             roles.append(places[blocks])
-        of_first = _with_trips(self.warps[0], self.region_of[0], trips, self.mixtures[0])
+        of_first = _with_trips(self.warps[0], self.region_of[0], self._of_warp(0, trips), self.mixtures[0])
         first = Counter(mark for _, mark in of_first if mark >= 0)
         return np.array(stretches, dtype=np.int64), np.array(roles, dtype=np.int64), first
+
+    def _of_warp(self, warp: int, trips: Mapping[int, int]) -> Mapping[int, int]:
+        """Iterations of a warp, where others make so many."""
+        fewer = self.fewer[warp] if self.fewer else {}
+        return {region: max(0, count - fewer.get(region, 0)) for region, count in trips.items()}
 
 
 def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
@@ -125,13 +137,20 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
         CannotFollow: loops of specialised warps do not run side by side; one line.
     """
     headers = {loop.header: number for number, loop in enumerate(flow.loops)}
+    unrolled = False
     for loosely in (False, True):
         warps = _paths_of(blocks, flow, headers, loosely)
-        nests = [_loops_of(path) for path in warps]
+        nests = [loops_of(path) for path in warps]
         if len({tuple((parent, leaf) for _, parent, _, leaf in nest) for nest in nests}) == 1:
             break
     else:
-        raise CannotFollow("warps of a CTA run loops of different nesting (specialised warps): not modelled")
+        if max(map(len, blocks)) > MOST_UNROLLED:
+            raise CannotFollow("warps of a CTA run loops of different nesting (specialised warps): not modelled")
+        # A compiler unrolls all of one role's loop, and not that of another: then all is straight code.
+        warps, unrolled = [tuple(run) for run in blocks], True
+        nests = [[] for _ in warps]
+    warps, together = side_by_side(warps, nests)
+    nests = [loops_of(path) for path in warps] if together else nests
     counts = [max(nest[number][2] for nest in nests) for number in range(len(nests[0]))]
     mixed = {path: mixtures(path) for path in dict.fromkeys(warps)}
     periods = [
@@ -151,6 +170,15 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
         ),
         region_of=region_of,
         mixtures=tuple(mixed[path] for path in warps),
+        unrolled=unrolled,
+        rolled=together,
+        fewer=tuple(
+            {
+                number: (counts[number] - nest[number][2]) // (counts[nest[number][1]] if nest[number][1] >= 0 else 1)
+                for number in together
+            }
+            for nest in nests
+        ),
     )
 
 
@@ -228,34 +256,6 @@ def _visited(path: ControlPath) -> Iterator[int]:
                 yield from _visited(iteration)
 
 
-def _loops_of(path: ControlPath) -> list[tuple[int, int, int, bool]]:
-    """(loop, number of the one around it or -1, iterations in all, whether it holds none); an outer one comes first.
-
-    Loops inside the same one are in the order in which its iterations visit them, also where some skip the first.
-    """
-    inside: dict[int, list[int]] = defaultdict(list)
-    counts: Counter[int] = Counter()
-
-    def walk(items: ControlPath, parent: int) -> None:
-        visits = [item for item in items if isinstance(item, LoopVisit)]
-        _merge(inside[parent], [visit.loop for visit in visits])
-        for visit in visits:
-            counts[visit.loop] += len(visit.iterations)
-            for iteration in visit.iterations:
-                walk(iteration, visit.loop)
-
-    walk(path, OUTSIDE)
-    nest: list[tuple[int, int, int, bool]] = []
-
-    def number(loops: Sequence[int], around: int) -> None:
-        for loop in loops:
-            nest.append((loop, around, counts[loop], not inside[loop]))
-            number(inside[loop], len(nest) - 1)
-
-    number(inside[OUTSIDE], OUTSIDE)
-    return nest
-
-
 def _ends_otherwise(path: ControlPath) -> Iterator[int]:
     """Loops whose last iteration is unlike the first, what repeats inside apart."""
     for item in path:
@@ -265,14 +265,6 @@ def _ends_otherwise(path: ControlPath) -> Iterator[int]:
             )
             if first != last:
                 yield item.loop
-
-
-def _merge(order: list[int], visited: Sequence[int]) -> None:
-    """Add loops to an order, each in front of the first one behind it that has a place."""
-    for at, loop in enumerate(visited):
-        if loop not in order:
-            behind = next((other for other in visited[at:] if other in order), None)
-            order.insert(len(order) if behind is None else order.index(behind), loop)
 
 
 def _executed(path: ControlPath, regions: Mapping[int, int], region: int) -> Iterator[tuple[int, int]]:

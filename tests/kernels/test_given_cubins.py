@@ -22,6 +22,9 @@ SHAPE = "bytes:" + (1024).to_bytes(8, "little").hex() * 2 + "0000003f00000000"
 HALVES, MAP = f"tensor:fp16[{N}]", f"tma:fp16[{SIDE},{SIDE}],box=64x64"
 MEMBERS = [f"in{n}@{8 * n}=tensor:fp32[{N // 8}]" for n in range(8)]
 MANY = f"struct:{';'.join(MEMBERS)};out@64=tensor:fp32[{N}];n@72=int32:{N // 8}"
+BYTES, RING_CTAS = f"tensor:int8[{4 * N}]", 528
+ROWS_OF_96, ROWS_OF_1000 = "tensor:fp32[8192,96]", "tensor:fp32[1024,1000]"
+ODD, RING_BYTES = "tensor:fp32[240,240]", f"tensor:int8[{RING_CTAS},64,4096]"
 TILES, BLOCK = (SIDE // 32, SIDE // 32), (32, 8)
 IN_OUT = {"x": SQUARE, "y": SQUARE, "n": SIDE}
 CASES: dict[str, tuple[Launch, float]] = {
@@ -58,6 +61,22 @@ CASES: dict[str, tuple[Launch, float]] = {
         launch("copy", 16, 128, file="tma", x=MAP, y=HALVES, columns=SIDE, tiles=16),
         4 * N,
     ),
+    "bulk": (
+        launch("bulk", 64, 128, file="bulk", smem=16384, x=BYTES, y=BYTES, bytes=8192, rows=8),
+        2 * 4 * N,
+    ),
+    "bulk_load": (launch("bulk_load", 512, 256, file="bulk", x=ROW, y=f"tensor:fp32[{N // 8}]"), 4 * (N + N // 8)),
+    # each CTA adds all of its row to the one of all
+    "bulk_add": (launch("bulk_add", 512, 256, file="bulk", x=ROW, y="tensor:fp32[2048]"), 8 * N),
+    "bulk_warps": (launch("bulk_warps", 128, 128, file="bulk", x=BYTES, y=BYTES, rows=8), 2 * 4 * N),
+    "matrices": (launch("matrices", 512, 128, file="roles", x=BYTES, y=BYTES), 8 * N),
+    "handed": (launch("handed", 128, 128, file="roles", x=ROWS_OF_96, y=ROWS_OF_96, rows=64), 2 * 4 * 128 * 64 * 96),
+    "partial": (launch("partial", 1024, 80, file="roles", x=ROWS_OF_1000, y=ROWS_OF_1000, n=1000), 3 * 4096 * 1000),
+    "odd": (launch("odd", (16, 24), (15, 10), file="roles", x=ODD, y=ODD, n=240), 8 * 240**2),
+    "ring": (
+        launch("ring", RING_CTAS, 160, file="roles", x=RING_BYTES, y=f"tensor:fp32[{RING_CTAS},128]", rows=64),
+        RING_CTAS * (64 * 4096 + 4 * 128),
+    ),
 }
 
 
@@ -89,6 +108,18 @@ def test_layouts_of_a_transpose_cost_what_they_do(rows: dict[str, KernelRow]) ->
     assert plain.cycles > 1.5 * padded.cycles
     # each lane stores to a line of its own: 8 words of it by the same warp's CTA
     assert naive.l2_write_bytes >= padded.l2_write_bytes and naive.time_s > 2 * padded.time_s
+
+
+def test_a_producer_runs_ahead_of_its_readers(rows: dict[str, KernelRow]) -> None:
+    """Four CTAs with four rows of 4 KB each hide the latency of HBM; one that waited for its readers would not."""
+    # 64 KB an SM, against 4.8 TB/s x 0.6 us / 132 SMs = 22 KB; the compiler has unrolled the producer's loop alone.
+    assert 1.0 < rows["ring"].roofline_multiple < 1.5
+    assert not rows["ring"].notes and not rows["handed"].notes
+
+
+def test_copies_in_bulk_take_as_long_as_those_of_tiles(rows: dict[str, KernelRow]) -> None:
+    """The same engine moves the same bytes, both ways, through two stages of 8 KB."""
+    assert 0.5 < rows["bulk"].traffic.time_s / rows["copy"].traffic.time_s < 4.0
 
 
 def test_what_is_not_known_is_refused_by_line(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def _kept() -> dict[str, Any]:
 
 
 def cubin(name: str, target: str = "sm_90a") -> bytes:
-    """A cubin. Args: name: of its source file, `basic`, `mma` or `mini`; target: that it is compiled for."""
+    """A cubin. Args: name: of its source file, e.g. `basic`; target: that it is compiled for."""
     return base64.b64decode(_kept()["files"][name]["cubins"][target])
 
 

@@ -23,10 +23,9 @@ class NoHelion(ImportError):
 @contextmanager
 def compiling() -> Iterator[None]:
     """In a block of `tilesight.capture`: leave tensors to Helion's own compiler, which has stand-ins of its own."""
-    import torch
-    from torch.utils._python_dispatch import _disable_current_modes
+    from ..kernels.front_ends.helion import compiling as left_to_helion
 
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
+    with left_to_helion():
         yield
 
 

@@ -59,13 +59,13 @@ def tune(
     if reason := why_not():
         raise RuntimeError(reason)
     from ..kernels.capture.file import RecordedFunction
-    from ..kernels.capture.lowering import lower_or_refuse
+    from ..kernels.capture.lowering import lower_all
     from ..kernels.capture.recorded import Recording
 
     instance("launches", launches, Recording, "`launches` of `with tilesight.capture() as launches:`")
     capability = int(gpu.compute_capability.replace(".", ""))
     recorded = RecordedFunction(
-        calls=tuple(lower_or_refuse(launch, capability) for launch in launches),
+        calls=tuple(lower_all(launches, capability, launches.numbers)),
         notes=tuple(launches.notes),
         operations=launches.operations,
         ended=launches.ended,

@@ -92,6 +92,11 @@ def _arrive_at_barrier(
 ) -> None:
     """A warp arrives at a named barrier; the last arrival releases all warps that wait there."""
     barrier, expected = instruction.barrier, instruction.barrier_warps
+    if instruction.arriving != 0 and instruction.arriving >> (warp - slot * width) & 1 == 0:
+        return
+    if instruction.barrier_ring > 1:
+        state.met[warp, barrier] += 1
+        barrier += (state.met[warp, barrier] - 1) % instruction.barrier_ring
     if expected == 0:
         expected = state.running[slot]
     sm = state.sm[0]
@@ -166,6 +171,8 @@ def take_effect(
     finish = now + instruction.latency_cycles
     read = now + instruction.operand_cycles
     leads = warp - slot * width == instruction.leader
+    if kind == ARRIVE and instruction.arriving != 0:
+        leads = instruction.arriving >> (warp - slot * width) & 1 == 1
     if kind in (SHARED, STORE, REUSED_LOAD):
         finish, read = access_smem(state, instruction, warp, now, latencies)
     elif kind in (LOAD, COPY):

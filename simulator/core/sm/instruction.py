@@ -49,12 +49,14 @@ class SmInstruction(NamedTuple):
         spills: (LOAD, STORE) whether it is of spilled registers, in local memory.
         barrier: (BARRIER) its number.
         barrier_warps: (BARRIER) warps that have to arrive; 0: all of the CTA.
+        barrier_ring: (BARRIER) barriers from that number on that it comes to one after the other.
         only_arrives: (BARRIER) whether its warp goes on without waiting: bar.arrive.
         channel: (EXPECT, MBARRIER_WAIT, ARRIVE, MATMUL_COMMIT) ring of mbarriers.
         copies: (EXPECT) bulk copies that it announces.
         free_phases: (MBARRIER_WAIT) first phases that nobody has to complete.
         in_order: (MBARRIER_WAIT) whether each wait is for the next phase announced, and over at once without one.
         arrivals: (ARRIVE) of warps, that complete a phase together.
+        arriving: (ARRIVE, BARRIER) bit i says that warp i of its CTA arrives; 0: the leader alone, at a BARRIER all.
         leader: (EXPECT, BULK_COPY, ARRIVE, BULK_STORE, BULK_COMMIT, TENSOR_MEMORY_MATMUL, MATMUL_COMMIT) warp that acts
             for its CTA; -1: none.
         interval_cycles: that its sub-core's pipe is taken [cycles].
@@ -83,12 +85,14 @@ class SmInstruction(NamedTuple):
     spills: int = 0
     barrier: int = 0
     barrier_warps: int = 0
+    barrier_ring: int = 1
     only_arrives: int = 0
     channel: int = 0
     copies: int = 0
     free_phases: int = 0
     in_order: int = 0
     arrivals: int = 1
+    arriving: int = 0
     leader: int = -1
     interval_cycles: float = 1.0
     fma_cycles: float = 0.0

@@ -86,6 +86,7 @@ class State(NamedTuple):
         issued: warp -> matmuls that it has issued.
         matmul_groups: warp, group modulo `RING` -> matmuls up to its end; last: groups that the warp has committed.
         at_barrier: warp -> barrier that it waits at; -1: none.
+        met: warp, barrier -> how often it has come to it, and to others of its ring.
         waited: warp, channel -> phases that it has waited for, or arrived at where several warps do.
         started, finished: warpgroup -> matmuls.
         matmul_times: warpgroup, matmul modulo `RING` -> when it began, and ended.
@@ -144,6 +145,7 @@ class State(NamedTuple):
     issued: np.ndarray
     matmul_groups: np.ndarray
     at_barrier: np.ndarray
+    met: np.ndarray
     waited: np.ndarray
     started: np.ndarray
     finished: np.ndarray
@@ -226,6 +228,7 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         issued=whole(warps),
         matmul_groups=whole(warps, RING + 1),
         at_barrier=whole(warps) - 1,
+        met=whole(warps, BARRIERS),
         waited=whole(warps, channels),
         started=whole(warpgroups),
         finished=whole(warpgroups),

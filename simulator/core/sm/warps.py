@@ -47,6 +47,7 @@ def start_cta(state: State, trace: np.ndarray, roles: np.ndarray, slot: int) -> 
         state.at_barrier[warp] = state.line[warp] = -1
         state.groups[warp] = state.issued[warp] = 0
         state.waited[warp] = 0
+        state.met[warp] = 0
         state.copied[warp] = state.loaded[warp] = 0.0
         state.matmul_groups[warp] = 0
         state.scoreboards[warp] = 0.0

@@ -109,10 +109,13 @@ def shift(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
 
 
 def logic(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
-    """LOP3: any function of three bits, by its truth table."""
+    """LOP3: any function of three bits, by its truth table; whether it is not 0, or (PAND: and) a predicate holds."""
     a, b, c, table = sources[:4]
     result = looked_up(int(table.flat[0]), a, b, c, WORD_MASK)
-    return (result,), map(np.not_equal, [result], [0])
+    holds = result != 0
+    for joined in sources[4:5]:
+        holds = holds & joined if "PAND" in modifiers else holds | joined
+    return (result,), (holds,)
 
 
 def predicate_logic(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:

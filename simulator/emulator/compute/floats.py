@@ -48,10 +48,20 @@ def add(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
 
 
 def multiply(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
-    """FMUL."""
-    _usual(modifiers)
+    """FMUL; with RZ rounded to zero: the product of two floats is exact in 64 bits."""
+    _usual(tuple(word for word in modifiers if word != "RZ"))
+    a, b = floats(sources[0]), floats(sources[1])
     with np.errstate(all="ignore"):
-        return (bits_of(floats(sources[0]) * floats(sources[1])),), ()
+        if "RZ" in modifiers:
+            return (bits_of(_to_zero(a.astype(np.float64) * b.astype(np.float64))),), ()
+        return (bits_of(a * b),), ()
+
+
+def _to_zero(exact: Array) -> Array:
+    """Doubles as floats, rounded to zero."""
+    nearest = exact.astype(np.float32)
+    cut: Array = np.where(np.abs(nearest) > np.abs(exact), np.nextafter(nearest, np.float32(0)), nearest)
+    return cut
 
 
 def multiply_add(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
@@ -122,8 +132,8 @@ def rounded(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
 
 
 def from_integer(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
-    """I2F: a whole number of 8 to 64 bits as a float, rounded up (RP) or to nearest."""
-    if {"F64", "F16", "BF16", "RM", "RZ"}.intersection(modifiers):
+    """I2F: a whole number of 8 to 64 bits as a float, rounded up (RP), to zero (RZ) or to nearest."""
+    if {"F64", "F16", "BF16", "RM"}.intersection(modifiers):
         raise NotImplementedError
     width, unsigned = _integer(modifiers)
     number = sources[0]
@@ -133,6 +143,8 @@ def from_integer(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Result
         number = (number ^ 1 << width - 1) - (1 << width - 1)
     elif width == 64 and unsigned:
         number = number.astype(np.int64).view(np.uint64)
+    if "RZ" in modifiers:  # what 64 bits lose is less than half of what a float does
+        return (bits_of(_to_zero(number.astype(np.float64))),), ()
     if "RP" not in modifiers:
         return (bits_of(number.astype(np.float32)),), ()
     exact = number.astype(np.float64)

@@ -111,11 +111,17 @@ def reduce(modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, la
 
 
 def uniform(modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, lane: Array) -> Answer:
-    """R2UR: the value of the first lane that takes part, for the whole warp."""
+    """R2UR: the value of the first lane that takes part, for the whole warp, and which lanes have another one.
+
+    R2UR.OR: or had so before. ptxas loops until none has, where lanes may give an instruction different numbers.
+    """
     value, known = sources[0]
     first = np.argmax(mask, axis=2, keepdims=True)
-    yes: Value = (np.ones((1, 1, 1), dtype=np.bool_), True)
-    return [(_taken(value, first) & WORD_MASK, _taken_known(known, first))], [yes]
+    taken, taken_known = _taken(value, first), _taken_known(known, first)
+    others, sure = value != taken, np.asarray(known) & np.asarray(taken_known)
+    for before, before_known in sources[1:]:
+        others, sure = others | before, sure & np.asarray(before_known)
+    return [(taken & WORD_MASK, taken_known)], [(others, sure)]
 
 
 def elect(modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, lane: Array) -> Answer:
@@ -138,30 +144,37 @@ EXCHANGES: dict[str, Exchange] = {
 }
 
 
-def of_whole_warps(exchange: Exchange, ballot: bool = True) -> Exchange:
+def of_whole_warps(exchange: Exchange, ballot: bool = True, flagged: bool = False) -> Exchange:
     """The same for threads that stand for warps, two lanes of each. Raises (when run): LanesDiffer.
 
     Args:
-        ballot: whether words are wanted of a vote, and not its outcome alone, which lanes that differ decide.
+        ballot: whether words are wanted of a vote, and not its outcome alone, which lanes that differ decide;
+        flagged: whether R2UR tells which lanes differ.
     """
     compared = _compared(exchange)
     if exchange is uniform:
-        return lambda modifiers, sources, mask, lane: _of_first(compared, modifiers, sources, mask, lane)
+        return lambda modifiers, sources, mask, lane: _of_first(compared, flagged, modifiers, sources, mask, lane)
     if exchange is vote and not ballot:
         return lambda modifiers, sources, mask, lane: _decided(compared, modifiers, sources, mask, lane)
     return compared
 
 
 def _of_first(
-    compared: Exchange, modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, lane: Array
+    compared: Exchange, flagged: bool, modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, lane: Array
 ) -> Answer:
-    """R2UR of lanes that differ: the first one tells, wherever it takes part."""
-    array, known = sources[0]
+    """R2UR of lanes that differ: the first one tells, wherever it takes part. Args: flagged: as of `of_whole_warps`."""
+    array, _ = sources[0]
     here = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, lane.shape))
     if array.shape[1] == 1 or (here[:, LAST] & ~here[:, FIRST]).any():
         return compared(modifiers, sources, mask, lane)
-    of_first = _both_lanes(array), known if np.ndim(known) < 3 else _both_lanes(np.asarray(known))
-    return uniform(modifiers, [of_first], mask, lane)
+    both = here[:, FIRST] & here[:, LAST]
+    if flagged and (both & (array[:, FIRST] != array[:, LAST])).any():
+        raise LanesDiffer
+    of_first: list[Value] = [
+        (_both_lanes(values), known if np.ndim(known) < 3 else _both_lanes(np.asarray(known)))
+        for values, known in sources
+    ]
+    return uniform(modifiers, of_first, mask, lane)
 
 
 def _decided(

@@ -79,6 +79,10 @@ class Boxes:
         """Origin of a warp's box [B]."""
         return _at(self.origin, cta, warp)
 
+    def tensor_at(self, cta: int, warp: int) -> int:
+        """Address of the tensor of a warp's box; of bytes without a descriptor where they begin [B]."""
+        return _at(self.descriptor.address, cta, warp) or self.corner(cta, warp)
+
     def place(self, cta: int, warp: int) -> tuple[int, ...]:
         """Coordinates of a warp's box."""
         return tuple(_at(corner, cta, warp) for corner in self.corners)
@@ -97,7 +101,7 @@ class BoxTouch:
     """Reads the boxes that an instruction copies. Args of `boxes`: active: which warps do, as `Boxes.origin`."""
 
     def __init__(self, instruction: Instruction) -> None:
-        first, second = map(_begin_of, instruction.operands[:2])
+        first, second = map(begin_of, instruction.operands[:2])
         axes = next((int(match[1]) for word in instruction.modifiers if (match := AXES.match(word))), 0)
         assert first and second and axes  # `unfollowed` has let it pass
         before = BEFORE_COORDINATES[instruction.family]
@@ -119,7 +123,7 @@ class BoxTouch:
 
     def descriptor(self, threads: Threads, active: Array) -> Descriptor | None:
         """The descriptor that the active warps name; None where it is not known, or they name several."""
-        address, known = _first_lane(self._descriptor(threads))
+        address, known = first_lane(self._descriptor(threads))
         shape = np.broadcast_shapes(address.shape, active.shape)
         taking = np.broadcast_to(active, shape)
         addresses = np.broadcast_to(address, shape)[taking]
@@ -142,7 +146,7 @@ class BoxTouch:
         for reader, size, stride, extent in zip(
             self._coordinates, descriptor.sizes, descriptor.strides, descriptor.box, strict=True
         ):
-            number, known = _first_lane(reader(threads))
+            number, known = first_lane(reader(threads))
             if not np.all(np.asarray(known) | ~active):
                 return None
             place = signed(number)
@@ -156,22 +160,21 @@ class BoxTouch:
         )
 
 
-def _first_lane(value: Value) -> Value:
+def first_lane(value: Value) -> Value:
+    """What the first lane of each warp has."""
     array, known = value
     return array[:, :, :1], known if np.ndim(known) < 3 else np.asarray(known)[:, :, :1]
 
 
-def unfollowed(instruction: Instruction) -> bool:
-    """Whether it copies in a way that is not followed: rows that are listed, images, bytes without a descriptor."""
-    if instruction.family in ("UBLKCP", "UBLKRED") and not instruction.never_runs:
-        return True
+def strange_boxes(instruction: Instruction) -> bool:
+    """Whether it copies boxes in a way that is not followed: rows that are listed, images."""
     plain = any(AXES.match(word) for word in instruction.modifiers) and not {"GATHER4", "SCATTER4", "IM2COL"} & {
         *instruction.modifiers
     }
-    return is_box_copy(instruction) and not (plain and all(map(_begin_of, instruction.operands[:2])))
+    return is_box_copy(instruction) and not (plain and all(map(begin_of, instruction.operands[:2])))
 
 
-def _begin_of(operand: Operand) -> Register | None:
+def begin_of(operand: Operand) -> Register | None:
     """The first of the registers at which an operand such as `[UR8]` points."""
     match operand:
         case Address(space="", offset=0, terms=(Register(file="UR", form="", number=int()) as first,)):

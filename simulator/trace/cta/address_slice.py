@@ -10,7 +10,8 @@ from functools import lru_cache
 from ...emulator.access_lanes import Touch
 from ...emulator.compute.warp_lanes import EXCHANGES
 from ...emulator.thread_values import Array
-from ...emulator.tma.boxes import Boxes, BoxTouch, unfollowed
+from ...emulator.tma.boxes import Boxes, BoxTouch
+from ...emulator.tma.bulk import touch_of, unfollowed
 from ...emulator.tma.written import descriptor_writes
 from ...refusal import Refused
 from ...sass.decode import Instruction
@@ -97,7 +98,7 @@ def find_slice(subject: TracedKernel) -> AddressSlice:
     for place, instruction in enumerate(flow.instructions):
         if unfollowed(instruction):
             raise Refused(
-                f"{subject.place_text(place)} copies in bulk by TMA: only tiles of a tensor descriptor are modelled"
+                f"{subject.place_text(place)} copies by TMA in a way that is not modelled ({instruction.opcode})"
             )
     return _whole_slice(flow, subject.unknown, subject.memory.has_values, subject.stored)
 
@@ -131,7 +132,7 @@ class Accesses:
 def find_accesses(flow: Flow) -> Accesses:
     """All accesses to global memory; the roots are what control flow, their addresses and their guards come from."""
     copying = {
-        place: BoxTouch(instruction) for place, instruction in enumerate(flow.instructions) if is_box_copy(instruction)
+        place: touch_of(instruction) for place, instruction in enumerate(flow.instructions) if is_box_copy(instruction)
     }
     writes = descriptor_writes(flow) if copying else {}
     touching = {

@@ -5,6 +5,7 @@ tile, these do. Where branches depend on what threads exchange, all threads are 
 """
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -81,14 +82,22 @@ def _count(
     return np.concatenate(parts)
 
 
-def probe_registers(kernel: CompiledKernel, ctas: Array) -> dict[str, Value]:
+def probe_registers(kernel: CompiledKernel, ctas: Array, warps: tuple[int, int] | None = None) -> dict[str, Value]:
     """Special registers of the probe threads: the first and last lane of the first and last warp of each CTA.
 
-    Each is taken for a warp of one lane: arrays of (CTAs, 4, 1).
+    Each is taken for a warp of one lane: arrays of (CTAs, 4, 1). Args: warps: these, in the place of those two.
     """
-    special, warps = kernel.special_registers(ctas), kernel.warps
-    lanes = np.array([0, WARP_THREADS - 1, 0, WARP_THREADS - 1], dtype=np.int64).reshape(1, PROBES, 1)
-    warp = np.array([0, 0, warps - 1, warps - 1], dtype=np.int64).reshape(1, PROBES, 1)
+    special = kernel.special_registers(ctas)
+    first, last = warps or (0, kernel.warps - 1)
+    ends = [_last_lane(kernel, warp) for warp in (first, last)]
+    lanes = np.array([0, ends[0], 0, ends[1]], dtype=np.int64).reshape(1, PROBES, 1)
+    warp = np.array([first, first, last, last], dtype=np.int64).reshape(1, PROBES, 1)
     special["SR_LANEID"] = lanes, True
     special["SR_LTMASK"] = lanes_below(lanes), True
     return special | thread_numbers(lanes + WARP_THREADS * warp, kernel.resources.threads)
+
+
+def _last_lane(kernel: CompiledKernel, warp: int) -> int:
+    """The last lane of a warp; the last warp of a CTA may not be full."""
+    threads = prod(kernel.resources.threads) if kernel.resources.threads else kernel.warps * WARP_THREADS
+    return min(threads - warp * WARP_THREADS, WARP_THREADS) - 1

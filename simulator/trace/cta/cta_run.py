@@ -17,7 +17,7 @@ from ...emulator.tma.boxes import Boxes
 from ...emulator.tma.descriptor import Descriptor
 from ...limits import WARP_THREADS
 from ...refusal import Refused
-from ...sass.memory_instructions import BOX_LOAD, COPY, bytes_of
+from ...sass.memory_instructions import COPY, bytes_of, is_box_load
 from ..paths import CtaPaths, find_paths
 from ..positions import Position, positions_of
 from .access_steps import access_steps
@@ -245,9 +245,10 @@ class _Recorder:
     def _record_boxes(self, visit: int, place: int, active: Array, boxes: Boxes) -> None:
         copying = np.flatnonzero(np.broadcast_to(active, (1, self._subject.kernel.warps, 1)))
         self._accesses[0].extend(_box(boxes, int(warp), visit, place) for warp in copying)
-        if self._subject.flow.instructions[place].family == BOX_LOAD:
-            storage = self._subject.memory.number_of(int(boxes.descriptor.address.flat[0]))
-            self._copies[0].extend(CtaCopy(visit, place, storage) for _ in copying)
+        if is_box_load(self._subject.flow.instructions[place]):
+            memory = self._subject.memory
+            begins = [boxes.tensor_at(0, int(warp)) for warp in copying]
+            self._copies[0].extend(CtaCopy(visit, place, memory.number_of(begin)) for begin in begins)
 
     def _record_lanes(self, number: int, visit: int, place: int, where: Array, taking: Array, first: int) -> None:
         instruction = self._subject.flow.instructions[place]

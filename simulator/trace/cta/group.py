@@ -142,7 +142,4 @@ def _all_registers(subject: TracedKernel, ctas: Array, warps: Sequence[int]) -> 
 
 def _probe_registers(subject: TracedKernel, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
     """Special registers of the probe threads, were the CTA made of these warps alone."""
-    special = probe_registers(subject.kernel, ctas)
-    first, last = min(warps), max(warps)
-    warp = np.array([first, first, last, last], dtype=np.int64).reshape(1, PROBES, 1)
-    return special | thread_numbers(WARP_THREADS * warp + special["SR_LANEID"][0], subject.kernel.resources.threads)
+    return probe_registers(subject.kernel, ctas, (min(warps), max(warps)))

@@ -19,7 +19,7 @@ from ...emulator.leap.live_registers import live_at
 from ...emulator.leap.stack import Stack
 from ...emulator.semantics import compile_instruction
 from ...emulator.thread_values import FALSE, TRUE, WORD_MASK, Array, Value, holds_for_all, small
-from ...emulator.threads import Step, Threads
+from ...emulator.threads import Step, Threads, existing
 from ...emulator.tma.boxes import Boxes
 from ...jobs.stopping import check_wanted
 from ...sass.flow import BLOCK_ENDS
@@ -90,7 +90,7 @@ class PathReplay:
         self._exchanging = code_slice.exchanging
         self._pairs = _pairs(code_slice)
         self._arriving: dict[int, Array] = {}
-        self._entering: Array | None = TRUE[0]
+        self._entering: Array | None = existing(special)
         self._ended: Array = FALSE[0]
         accesses = access_steps(subject, code_slice, tracer.doubts, self._record) | dict(replaced or {})
         self._flow = flow = subject.flow

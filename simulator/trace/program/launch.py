@@ -11,7 +11,7 @@ from ...emulator.storage import Storage
 from ...emulator.thread_values import Array
 from ...emulator.threads import Step as Effect
 from ...launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram
-from ...launch.traced import Mbarrier, TracedCode
+from ...launch.traced import Mbarrier, NamedBarrier, Phase, TracedCode
 from ...launch.walk import steps
 from ...refusal import CannotFollow, Refused
 from ...sass.flow import flow_of
@@ -22,12 +22,13 @@ from ..cta.read_stores import find_sources
 from ..cta.traced_kernel import CompiledKernel, TracedKernel
 from ..cta.unknown_values import UnknownValues
 from ..mbarriers import mbarriers_of
+from ..named_barriers import barriers_of
 from ..touch.access_patterns import AccessPattern
 from ..touch.classes import PathClass, classes_of
 from ..touch.footprints import rectangles_of
 from ..touch.in_l1 import REACH
 from .continued import Continued
-from .left_out import narrow_notes, notes_on_counters, notes_on_lost_pieces, notes_on_outside_calls, notes_on_rare_sides
+from .left_out import notes_on_counters, notes_on_lost_pieces, notes_on_outside_calls, notes_on_rare_sides, notes_on_run
 from .nest import nest_of, running_ahead
 from .pitches import Piece, Rows, one_row, rows_of
 from .requested import Requested, requested_bytes, scattered_lanes
@@ -49,7 +50,7 @@ class Traced:
         lower_bound: whether waits of CTAs for each other were left out;
         estimated: places of accesses of which each lane is taken to touch a sector of its own; requested: bytes;
         continued: how the grid goes on from the CTAs that were followed, where these are not all of them; then
-        mbarriers: as in `TracedCode`, of all classes;
+        mbarriers, barriers: as in `TracedCode`, of all classes;
         placed: classes of all boxes of it; firsts: the first CTA of each.
     """
 
@@ -64,6 +65,7 @@ class Traced:
     estimated: frozenset[int]
     requested: Requested
     mbarriers: Mapping[int, Mbarrier] = field(default_factory=dict)
+    barriers: Mapping[int, NamedBarrier] = field(default_factory=dict)
     continued: Continued | None = None
     placed: tuple[PathClass, ...] | None = None
     firsts: tuple[tuple[int, int, int], ...] = ()
@@ -130,12 +132,14 @@ def trace(kernel: CompiledKernel, room_bytes: float) -> Traced:
         lower_bound = doubts.lower_bound or bool(doubts.counters.used)
         notes: list[str] = []
         classes = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
-        mbarriers = mbarriers_of(subject, doubts, classes[0].representative.cta, notes)
+        first = classes[0].representative
+        mbarriers = mbarriers_of(subject, doubts, first.cta, notes)
+        barriers = barriers_of(subject, doubts, first.cta, notes)
         notes += notes_on_counters(subject, doubts, lower_bound)
         notes += notes_on_outside_calls(subject)
         notes += notes_on_lost_pieces(subject, classes)
         notes += notes_on_rare_sides(subject, doubts, classes[0].representative.cta)
-        notes += narrow_notes(subject, classes[0].representative)
+        notes += notes_on_run(subject, first)
     except CannotFollow as error:
         raise Refused(f"kernel {kernel.name}: {kernel.where(error.address)}{error}") from error
     visited = {
@@ -158,6 +162,7 @@ def trace(kernel: CompiledKernel, room_bytes: float) -> Traced:
         estimated=frozenset(doubts.estimated_places & passed),
         requested=requested_bytes(classes, doubts.estimated_places),
         mbarriers=mbarriers,
+        barriers=barriers,
     )
 
 
@@ -288,12 +293,7 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
     )
 
 
-def _code(
-    path_class: PathClass,
-    phases: list,  # type: ignore[type-arg]
-    loads: Mapping[int, Effect],
-    traced: Traced,
-) -> TracedCode:
+def _code(path_class: PathClass, phases: Sequence[Phase], loads: Mapping[int, Effect], traced: Traced) -> TracedCode:
     members = np.concatenate([kind.members for kind in path_class.masked])
     like = np.unique(members[(np.arange(LIKE) * 0.6180339887 % 1.0 * len(members)).astype(np.int64)])
     named: dict[tuple[int, int], tuple[str, ...]] = {}
@@ -310,6 +310,7 @@ def _code(
         box_bytes=_box_bytes(path_class),
         issued=path_class.issued,
         mbarriers=traced.mbarriers,
+        barriers=traced.barriers,
         loads=loads,
     )
 

@@ -18,13 +18,20 @@ from ..cta.cta_run import CtaRun
 from ..cta.rare_sides import RareSides, calls_outside
 from ..cta.traced_kernel import TracedKernel
 from ..cta.unknown_values import UnknownValues
-from ..paths import OUTSIDE
+from ..nests import OUTSIDE
 from ..touch.classes import PathClass
 
 MOST_STEPS = 20_000
 """Blocks of one CTA that are gone through to see what rare sides would add: a second or two."""
 TENFOLD, WIDEST_BYTES = 10, 16
 PRINT, ASSERT = "device_print", "device_assert"
+
+
+def notes_on_run(subject: TracedKernel, run: CtaRun) -> list[str]:
+    """Remarks on how a CTA was followed: loops as straight code, words narrower than they could be; one line each."""
+    why = "a loop of some of its warps is unrolled, not that of others: all is followed as straight code, whose copies"
+    remark = f"kernel {subject.kernel.name}: {why} do not run ahead; its time is an upper bound"
+    return [*([remark] if run.paths.unrolled else []), *_narrow_notes(subject, run)]
 
 
 def notes_on_rare_sides(subject: TracedKernel, doubts: UnknownValues, cta: int) -> list[str]:
@@ -115,7 +122,7 @@ def notes_on_outside_calls(subject: TracedKernel) -> list[str]:
     return list(notes)
 
 
-def narrow_notes(subject: TracedKernel, run: CtaRun) -> list[str]:
+def _narrow_notes(subject: TracedKernel, run: CtaRun) -> list[str]:
     """A remark on lines whose first accesses by a CTA fill wider words, where arguments hide that."""
     code, untold, name = subject.flow.instructions, subject.kernel.untold, subject.kernel.name
     notes: defaultdict[str, dict[str, None]] = defaultdict(dict)

@@ -15,7 +15,7 @@ from ...emulator.thread_values import Array
 from ...launch.program import Loop, Step, Tile, Work
 from ...launch.traced import Phase
 from ...launch.walk import steps
-from ..paths import OUTSIDE
+from ..nests import OUTSIDE
 from ..positions import children_of
 from ..touch.access_patterns import AccessPattern
 from ..touch.classes import MaskClass, PathClass

@@ -17,6 +17,7 @@ from ...sass.memory_instructions import (
     gives_back,
     is_atomic,
     is_box_copy,
+    is_box_load,
     is_evicted_first,
     is_read_at_l2,
     stays_in_l1,
@@ -89,6 +90,8 @@ def kind_of(instruction: Instruction) -> str:
     """Kind of an access: load, store, reduction, or atomic, which returns the old value."""
     if is_read_at_l2(instruction):
         return "atomic" if gives_back(instruction) else "reduction"
+    if is_box_load(instruction):
+        return "load"
     return "store" if instruction.family in GLOBAL_STORES or is_atomic(instruction) else "load"
 
 

@@ -17,8 +17,8 @@ from ..cta.cta_run import MOST_ACCESSES, CtaRun, follow_cta, follow_ctas
 from ..cta.group import CtaGroup, regions_exchanging
 from ..cta.traced_kernel import TracedKernel
 from ..cta.unknown_values import UnknownValues
+from ..nests import OUTSIDE
 from ..numbering import number_rows
-from ..paths import OUTSIDE
 from ..positions import blocks_of
 from .access_keys import find_prologues
 from .access_patterns import AccessPattern

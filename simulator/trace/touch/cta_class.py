@@ -8,7 +8,7 @@ from ..cta.bases import Bases
 from ..cta.cta_run import CtaRun
 from ..cta.group import CtaGroup
 from ..cta.traced_kernel import TracedKernel
-from ..paths import OUTSIDE
+from ..nests import OUTSIDE
 from .access_keys import AccessKey, Prologue
 from .access_patterns import IrregularAddresses
 from .own_copies import OwnCopies

@@ -13,7 +13,7 @@ import numpy as np
 from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
 from ..cta.bases import Bases, probe_masks
-from ..paths import OUTSIDE
+from ..nests import OUTSIDE
 from ..positions import Iteration
 from .access_keys import Accesses, AccessKey, IterationAccess, Iterations, join_prologues
 from .access_patterns import AccessPattern, IrregularAddresses

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ...emulator.compute.by_opcode import is_try
 from ...limits import SCOREBOARDS
 from ...sass.decode import Instruction
-from ...sass.memory_instructions import BOX_LOAD, COPY, gives_back, is_access, is_box_copy
+from ...sass.memory_instructions import COPY, gives_back, is_access, is_box_load
 from ..paths import CtaPaths
 from ..positions import Iteration, Position
 
@@ -101,7 +101,7 @@ def cut_code(
             issued = True
         if instruction.family == COPY and not looped:
             copied = issued = True
-        if instruction.family == BOX_LOAD and is_box_copy(instruction):
+        if is_box_load(instruction):
             boxed = issued = True
         if is_access(instruction):
             phase.setdefault((part, place), len(sizes) - 1)

@@ -14,7 +14,7 @@ import numpy as np
 from ...emulator.thread_values import Array
 from ...sass.flow import Flow
 from ..cta.cta_run import CtaRun
-from ..paths import OUTSIDE
+from ..nests import OUTSIDE
 from ..positions import Iteration
 from .footprints import Runs
 
@@ -99,7 +99,9 @@ def trips_of(flow: Flow, run: CtaRun, counts: Array) -> dict[int, Trips]:
     totals: dict[int, Array] = {}
     for regions in run.paths.region_of:
         for loop, number in regions.items():
-            totals.setdefault(number, counts[:, flow.loops[loop].header])
+            executed = counts[:, flow.loops[loop].header]
+            fewest = np.minimum(totals.get(number, executed), executed) if number in run.paths.rolled else executed
+            totals[number] = fewest if number in run.paths.rolled else totals.get(number, executed)
     rounds = rounds_of(run)
     trips: dict[int, Trips] = {}
     visits: dict[int, Array] = {OUTSIDE: np.ones(len(counts), dtype=np.int64)}

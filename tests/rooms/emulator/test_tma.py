@@ -5,7 +5,8 @@ import pytest
 from tilesight.simulator.emulator.semantics import compile_instruction
 from tilesight.simulator.emulator.thread_values import TRUE, Value, word
 from tilesight.simulator.emulator.threads import Threads
-from tilesight.simulator.emulator.tma.boxes import BoxTouch, unfollowed
+from tilesight.simulator.emulator.tma.boxes import BoxTouch
+from tilesight.simulator.emulator.tma.bulk import BulkTouch, unfollowed
 from tilesight.simulator.emulator.tma.descriptor import WORDS, Descriptor, descriptor_of, image_of
 from tilesight.simulator.sass.decode import Instruction
 
@@ -105,3 +106,58 @@ def test_a_warp_clears_shared_memory_and_each_cta_stores_its_own() -> None:
     assert np.all(stored[1])
     assert (int(cleared[0].max()), bool(np.all(cleared[1]))) == (0, True)
     assert not np.any(unset[1])
+
+
+def bulk(size: int, addresses: list[int]) -> Threads:
+    """Warps that copy. Args: size: in units of 16 B; addresses: of each warp in global memory."""
+    low = np.array([address & 0xFFFFFFFF for address in addresses], dtype=np.int64).reshape(1, -1, 1)
+    high = np.array([address >> 32 for address in addresses], dtype=np.int64).reshape(1, -1, 1)
+    return Threads(
+        constants={}, special={}, registers={"UR6": (low, True), "UR7": (high, True), "UR4": (word(size), True)}
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UBLKCP.S.G [UR8], [UR6], UR4",
+        "UBLKCP.G.S [UR6], [UR5], UR4",
+        "UBLKRED.G.S.ADD.F32.RN [UR6], [UR5], UR4",
+    ],
+)
+def test_bytes_without_a_descriptor_are_boxes_of_one_row(text: str) -> None:
+    """Where they go in shared memory would be taken for where they come from."""
+    code = instruction(text)
+    assert not unfollowed(code)
+    touch, threads = BulkTouch(code), bulk(64, [3 << 40, 3 << 40 | 4096])
+    active = np.ones((1, 2, 1), dtype=np.bool_)
+    descriptor = touch.descriptor(threads, active)
+    assert descriptor is not None and descriptor.box_bytes == 1024
+    boxes = touch.boxes(threads, active, descriptor)
+    assert boxes is not None
+    assert [boxes.rows(0, warp)[0].tolist() for warp in range(2)] == [[3 << 40], [3 << 40 | 4096]]
+    assert boxes.rows(0, 1)[1] == 1024 and boxes.tensor_at(0, 1) == 3 << 40 | 4096
+
+
+@pytest.mark.parametrize("text", ["UBLKCP.S.S [UR8], [UR6], UR4", "UBLKCP.S.G.MULTICAST [UR8], [UR6], UR4"])
+def test_copies_to_other_ctas_are_not_followed(text: str) -> None:
+    """Their bytes would be counted as those of one CTA."""
+    assert unfollowed(instruction(text))
+
+
+def test_bytes_of_which_the_size_is_not_known_are_none() -> None:
+    """They would be counted as nothing."""
+    threads = bulk(64, [1 << 40])
+    threads.registers["UR4"] = word(64), False
+    touch = BulkTouch(instruction("UBLKCP.S.G [UR8], [UR6], UR4"))
+    assert touch.descriptor(threads, np.ones((1, 1, 1), dtype=np.bool_)) is None
+
+
+def test_lanes_that_differ_are_told_by_the_move_to_a_uniform_register() -> None:
+    """ptxas goes round until none does: a loop of one lane each would end after the first, or never."""
+    registers: dict[str, Value] = {"R2": (LANES // 16, True), "R3": (LANES * 0, True)}
+    threads = Threads(constants={}, special={"SR_LANEID": (LANES, True)}, registers=registers)
+    everyone = np.ones((1, 1, 32), dtype=np.bool_)
+    for text in ("R2UR P0, UR4, R2", "R2UR.OR P0, UR5, R3"):
+        compile_instruction(instruction(text))(threads, everyone)
+    assert np.broadcast_to(threads.registers["P0"][0], (1, 1, 32))[0, 0].tolist() == [False] * 16 + [True] * 16

@@ -63,6 +63,7 @@ def test_floats_are_told_as_floats(text: object, size: int) -> None:
         ("tensor:fp32[0]", 8, "axes of 1 or more"),
         ("tensor:fp32[4]@none.npy", 8, "cannot be read"),
         ("bytes:0", 1, "hexadecimal"),
+        ("pointer:q", 8, r"must be within a tensor such as pointer:x\+512, of none so far"),
         ("struct:n=int32:5", 8, "must be such as x@0="),
         ("struct:n@0=5", 8, "a member has a type"),
         ("struct:n@6=int32:5", 8, "a struct of 8 bytes ends before it"),
@@ -94,6 +95,25 @@ def test_tensors_may_have_values(tmp_path: Path) -> None:
     assert isinstance(filled, Tensor) and filled.fill == b"\x03\0\0\0"
     with pytest.raises(UserError, match="the file has 256 bytes, the tensor 260"):
         argument_of("at", "tensor:int32[65]@at.npy", 8, {}, tmp_path)
+
+
+def test_pointers_lead_into_tensors() -> None:
+    """A view would be read from the begin of its memory, or beyond its end."""
+    (call,) = calls_of([launch("add", 1, 64, x=F, y="pointer:x+128", z="pointer:x", n=16)], 90)
+    x = call.arguments["x"]
+    assert (call.arguments["y"], call.arguments["z"]) == (x + 128, x)
+    assert [storage.name for storage in call.storages] == ["x"]
+    with pytest.raises(UserError, match="must be within a tensor"):
+        calls_of([launch("add", 1, 64, x=F, y="pointer:x+256", z="pointer:x", n=16)], 90)
+
+
+def test_arrays_are_tensors_with_their_data() -> None:
+    """Python would have to write a file first."""
+    tensor, new = argument_of("at", np.arange(6, dtype=np.int32).reshape(2, 3), 8, {}, HERE)
+    assert new == {"at": tensor} and isinstance(tensor, Tensor)
+    assert (tensor.dtype, tensor.shape, tensor.values) == ("int32", (2, 3), np.arange(6, dtype=np.int32).tobytes())
+    with pytest.raises(UserError, match="an array of complex64"):
+        argument_of("at", np.zeros(2, dtype=np.complex64), 8, {}, HERE)
 
 
 def test_a_struct_has_its_members_where_they_are_said_to_be() -> None:
@@ -156,7 +176,6 @@ def test_threads_of_a_block_stand_x_first() -> None:
         ({"grid": 0}, "grid = 0"),
         ({"grid": "12"}, "grid = '12'"),
         ({"block": (2048,)}, "block = 2048 x 1 x 1: must be at most 1024 x 1024 x 64"),
-        ({"block": 33}, "give a multiple of 32"),
         ({"cluster": 2}, "clusters are not modelled"),
         ({"smem": -1}, "smem = -1"),
         ({"kernel": "reduce", "block": 512, "args": {"x": F, "s": F, "n": 1}}, "__launch_bounds__ allow 256 threads"),

@@ -271,7 +271,28 @@ def test_constants_stand_where_the_code_looks_for_them() -> None:
     bank = constant_bank(90, parameters, arguments, grid=(3, 2, 1), threads=(128, 1, 1))
     shape = {0x0: 128, 0x4: 1, 0x8: 1, 0xC: 3, 0x10: 2, 0x14: 1}
     where_parameters_lie = {0x198: BANK_ADDRESS + 0x210 & 0xFFFFFFFF, 0x19C: BANK_ADDRESS >> 32}
-    assert bank == {**shape, **where_parameters_lie, 0x218: 0xFFFFFFFE, 0x220: 7, 0x224: 5, 0x228: 0x3F800000}
+    inverse = 0x3F800000
+    clusters = {
+        0x144: 1,
+        0x148: 1,
+        0x14C: 1,
+        0x150: inverse,
+        0x154: inverse,
+        0x158: inverse,
+        0x15C: 3,
+        0x160: 2,
+        0x164: 1,
+        0x188: 1,
+    }
+    assert bank == {
+        **shape,
+        **clusters,
+        **where_parameters_lie,
+        0x218: 0xFFFFFFFE,
+        0x220: 7,
+        0x224: 5,
+        0x228: 0x3F800000,
+    }
     assert [bank_place(BANK_ADDRESS + 0x250), bank_place(BANK_ADDRESS - 1)] == [0x250, None]
     for blackwell in (100, 120):
         assert constant_bank(blackwell, [], {}, grid=(3, 2, 1), threads=(128, 1, 1)) == {

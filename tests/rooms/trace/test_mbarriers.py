@@ -45,9 +45,9 @@ def test_a_producer_finds_all_slots_free_at_first() -> None:
     room, full = 1, 0
     assert rings(*code()) == [
         Mbarrier(ring=room, ahead=SLOTS, arrivals=1),
+        Mbarrier(ring=full, ahead=0, arrivals=1, arriving=1),
         Mbarrier(ring=full, ahead=0, arrivals=1),
-        Mbarrier(ring=full, ahead=0, arrivals=1),
-        Mbarrier(ring=room, ahead=0, arrivals=1),
+        Mbarrier(ring=room, ahead=0, arrivals=1, arriving=2),
     ]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ....emulator.thread_values import Array
 from ....limits import SECTOR_BYTES
 from ...cta.address_slice import Tracer
-from ...paths import OUTSIDE
+from ...nests import OUTSIDE
 from ...positions import Iteration
 from ..access_keys import PAST_L1, AccessKey, path_of
 from ..access_patterns import AccessPattern, IrregularAddresses
