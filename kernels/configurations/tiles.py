@@ -245,7 +245,8 @@ class _Walk:
             elif operation == "tt.call" and "tensor<" in rest:
                 self.run(self._called(rest, [frame.value(it) for it in _values(rest)]), weights)
             else:
-                self._count(frame.function, name, operation, rest, float(weights.mean()))
+                if "tensor<" in rest:
+                    self._count(frame.function, name, operation, rest, float(weights.mean()))
                 if rest.endswith("({"):
                     open_.append(("({", weights, weights))
 
@@ -265,8 +266,6 @@ class _Walk:
     def _count(self, function: _Function, name: str, operation: str, rest: str, times: float) -> None:
         """Count an operation. Args: times: in a CTA."""
         tiles, loop = self.tiles, self._loops[-1]
-        if "tensor<" not in rest:
-            return
         size_bytes, kind = _tensors(rest)[-1]
         if operation in LOADS:
             tiles.loaded_bytes += times * size_bytes

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 BUDGET_S = 120.0
 """What a choice may take, where nobody says otherwise [s]: 60 configurations of a GEMM that nobody has asked for yet
-take a quarter to a half of it."""
+take an eighth of it, on a busy machine a third."""
 Hook = Callable[..., Sequence[Any]]
 
 

@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -91,10 +92,9 @@ class Chooser:
         target = Request(device=device, name=name, compile_limit_s=self._budget_s, limit_s=self._budget_s)
         how: dict[str, Any] = {"store": usual_store(), "workers": 1, "together": TOGETHER, "progress": check_budget}
         usable = [call for call in calls if isinstance(call, KernelLaunch)]
-        portion = replace(USUAL, least=max(USUAL.least, self._keep))
-        screening = Screening(device=device, portion=portion)
-        (kept,) = screening.kept([usable])
-        rows = dict(zip(map(id, kept), predict_all(kept, target, **how), strict=True))
+        portion = replace(USUAL, least=max(USUAL.least, self._keep), first=max(USUAL.first, self._keep))
+        predict = partial(predict_all, target=target, **how)
+        rows = Screening(device=device, portion=portion).predicted([usable], (), predict)
         chosen = {
             id(call): config
             for config, call in zip(configs, calls, strict=True)

@@ -105,8 +105,8 @@ def remarks(launch: TunedLaunch, top: int) -> list[str]:
         lines.append(f"Left out {left} slower ones: --top shows more, --csv and --json have all")
     if launch.left_out:
         lines.append(
-            f"Screened {len(launch.left_out)} of {launch.count} are not predicted: by work and bytes of their compiled "
-            "code they rank behind; --screen off predicts all"
+            f"Screened {len(launch.left_out)} of {launch.count} are not predicted: by work and bytes of their tiles "
+            f"they rank behind, or take {ALIKE:.0%} longer than the fastest at least; --screen off predicts all"
         )
     reasons: dict[str, list[str]] = {}
     for item in refused:

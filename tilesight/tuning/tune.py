@@ -47,8 +47,8 @@ def tune(
         workers: processes of this machine where there is no executor; 1: all is done in this one; None: one per core,
             of a script with an `if __name__ == "__main__":` guard.
         time_limit_s: that each prediction may take once it is compiled; None: as long as it likes [s].
-        screened: whether a third of the configurations of each launch, and 16 at least, is predicted, the best by a
-            static rank of their tiles; else all are.
+        screened: whether of each launch no more than a third of the configurations, and 16, are predicted, the best by
+            a static rank of their tiles, without those that cannot come near the first eight; else all are.
 
     Raises:
         RuntimeError: torch or triton is missing, or workers are lost again and again (one line).
@@ -108,8 +108,7 @@ def tune_recorded(
         [call for call in calls if call.label in tuned["authors"][:1]]
         for calls, (_, tuned) in zip(usable, groups, strict=True)
     ]
-    asked = {id(call): call for calls in (*screening.kept(usable), *untuned) for call in calls}
-    rows = dict(zip(asked, predict(list(asked.values())), strict=True))
+    rows = screening.predicted(usable, [call for calls in untuned for call in calls], predict)
     launches = []
     for (function, tuned), calls in zip(groups, members, strict=True):
         configured = [

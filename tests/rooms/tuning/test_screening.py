@@ -1,6 +1,6 @@
 """Which configurations are predicted: the best of a rank, all where they are few, none in silence."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -11,7 +11,7 @@ from tilesight.simulator.screening.static_time import StaticWork
 
 from tilesight.cli.main import main
 from tilesight.tuning import screening
-from tilesight.tuning.screening import ALL, USUAL, KeepFraction, Screening
+from tilesight.tuning.screening import ALL, SURE, USUAL, KeepFraction, Screening, least_s
 
 DEVICE = load_device("h100-sxm")
 
@@ -68,6 +68,47 @@ def test_few_configurations_are_not_ranked() -> None:
     with patch.object(screening, "static_work", side_effect=AssertionError("ranked")):
         assert Screening(device=DEVICE, portion=ALL).kept([calls]) == [calls]
         assert Screening(device=DEVICE, portion=USUAL).kept([calls[:16]]) == [calls[:16]]
+
+
+def rounds_of(calls: Sequence[Any], time_s: Callable[[int], float | None], others: Sequence[Any] = ()) -> list[Any]:
+    """Numbers of those that are asked for, a list for each round. Args: time_s: predicted; None: it is refused."""
+    asked: list[list[int]] = []
+
+    def predict(calls: Sequence[Any]) -> list[Any]:
+        asked.append([call.number for call in calls])
+        times = [time_s(call.number) for call in calls]
+        return [SimpleNamespace(prediction=it is not None, traffic=SimpleNamespace(time_s=it)) for it in times]
+
+    with patch.object(screening, "static_work", work_of):
+        rows = Screening(device=DEVICE).predicted([calls], others, predict)
+    assert len(rows) == sum(map(len, asked))
+    return asked
+
+
+def test_those_that_cannot_be_as_fast_as_the_first_are_not_predicted() -> None:
+    """Nothing that is left comes within 3 % of the fastest of the first eight, even if it is a fifth faster."""
+    first = [*range(8)]
+    assert rounds_of(calls_of(*range(40)), lambda number: 1.0 + number) == [first]
+    slow = calls_of(99)
+    assert rounds_of(calls_of(*range(40)), lambda number: 1.0 + number, slow) == [[*first, 99]]
+
+
+def test_those_that_can_be_as_fast_as_the_first_are_predicted_after_them() -> None:
+    """All of them where predictions do not follow the rank, some where they do a little, all where one is refused."""
+    calls, (first, later) = calls_of(*range(40)), ([*range(8)], [*range(8, 16)])
+    assert rounds_of(calls, lambda number: 1.0) == [first, later]
+    assert rounds_of(calls, lambda number: 2.0 - number / 8) == [first, later]
+    assert rounds_of(calls, lambda number: 1.0 + 0.02 * number) == [first, [*range(8, 15)]]
+    assert rounds_of(calls, lambda number: None) == [first, later]
+
+
+def test_what_a_configuration_takes_at_least() -> None:
+    """In proportion to the cheapest, or along the line of all: the lesser of both, and four fifths of that."""
+    assert least_s(4.0, [(1.0, 1.0), (2.0, 2.0)]) == pytest.approx(4.0 * SURE)
+    assert least_s(4.0, [(1.0, 5.0), (2.0, 6.0)]) == pytest.approx(8.0 * SURE)
+    assert least_s(4.0, [(1.0, 1.0), (2.0, 4.0)]) == pytest.approx(4.0 * SURE)
+    assert least_s(4.0, [(1.0, 3.0), (2.0, 2.0)]) == pytest.approx(2.0 * SURE)
+    assert least_s(4.0, [(2.0, 3.0)]) == pytest.approx(3.0 * SURE)
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "0%", "101%", "some", "1.5"])

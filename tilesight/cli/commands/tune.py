@@ -61,7 +61,8 @@ class TuneOptions(DeviceOptions):
     screen: str | None = option(
         None,
         "Configurations of a launch to predict, the best by a static rank of work and bytes: a share, a number, "
-        "or `off`: all.  [default: a third, 16 at least; of an engine's file 15%, 24 at least]",
+        "or `off`: all.  [default: a third, or 16, without those that cannot come near the first 8; of an engine's "
+        "file 15%, 24 at least]",
         "PERCENT%|N|off",
     )
     top: int = option(10, "Configurations to show of each launch; files hold all.", least=1)
@@ -246,8 +247,12 @@ def _tuned(
 def _deliver(context: typer.Context, tuning: "Tuning", gpu: Device, asked: TuneOptions) -> None:
     """Print the answer, and write its files."""
     from ...tuning import formats
-    from ...tuning.html import tuning_html
     from ...tuning.report import tuning_text
+
+    def page() -> str:
+        from ...tuning.html import tuning_html  # loads what draws
+
+        return tuning_html(tuning, made(context))
 
     as_configs = asked.format == "triton-config"
     answer(
@@ -259,7 +264,7 @@ def _deliver(context: typer.Context, tuning: "Tuning", gpu: Device, asked: TuneO
         ),
         tuning.to_dict,
         csv=tuning.flat_rows,
-        html=lambda: tuning_html(tuning, made(context)),
+        html=page,
     )
     if asked.format != "triton-cache" or asked.to is None:
         return
