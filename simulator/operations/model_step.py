@@ -22,6 +22,7 @@ from .families.collectives import HOST_GPUS, RANKS
 from .operation import ITEM_BYTES, Operand, Operation
 from .price import price
 from .priced import KernelEstimate
+from .step_clock import at_step_clock
 
 TORCH_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 PARTS = ("attention", "projections", "MLP", "norms", "vocabulary", "communication")
@@ -172,11 +173,17 @@ class _Step:
         for kind in self.model.kinds if not reason else ():
             list(self.layer(kind))  # it leaves to L2 what a layer does
             once += [self.layer(kind)]
-        for count, launched in zip((1, *map(self.model.count, self.model.kinds)), once, strict=False):
-            for part, kernels in launched:
-                reason = reason or next((kernel.reason.partition(";")[0] for kernel in kernels if kernel.reason), "")
-                parts[part] += count * sum(kernel.time_s for kernel in kernels)
-                gaps += count * len(kernels)
+        every = [
+            (count, part, kernels)
+            for count, launched in zip((1, *map(self.model.count, self.model.kinds)), once, strict=False)
+            for part, kernels in launched
+        ]
+        counts, priced = [count for count, _, _ in every], [kernels for _, _, kernels in every]
+        lasting = at_step_clock(priced, self.gpu.device, counts)
+        for (count, part, _), kernels in zip(every, lasting, strict=True):
+            reason = reason or next((kernel.reason.partition(";")[0] for kernel in kernels if kernel.reason), "")
+            parts[part] += count * sum(kernel.time_s for kernel in kernels)
+            gaps += count * len(kernels)
         return ModelStep(
             split=self.split,
             tokens=tokens,

@@ -5,8 +5,9 @@ too, as the mean of the step: the limit acts over tens of milliseconds. Only GPU
 measured sink further (`mixed_clock_hz`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import repeat
 
 from ..device.device import Device
 from ..engine.clock import Activity, sustained_clock_hz
@@ -21,13 +22,23 @@ queries at the 540 TFLOP/s that cuDNN's reaches on an H200 (`validate/data/step-
 """
 
 
-def at_step_clock(priced: Sequence[Sequence[KernelEstimate]], device: Device) -> Sequence[Sequence[KernelEstimate]]:
-    """A step's kernels, slower where the power limit lowers the clock below that of their prices."""
+def at_step_clock(
+    priced: Sequence[Sequence[KernelEstimate]], device: Device, counts: Iterable[int] = repeat(1)
+) -> Sequence[Sequence[KernelEstimate]]:
+    """A step's kernels, slower where the power limit lowers the clock below that of their prices.
+
+    Args:
+        priced: kernels of each operation; counts: how often each of these runs.
+    """
     # Collectives are left out: most of their time others run beside them.
-    every = [kernel for kernels in priced for kernel in kernels if kernel.source != "collective"]
-    total_s = max(sum(map(time_of, every)), 1e-9)
-    shares = {name: sum(kernel.time_s for kernel in every if _load_of(kernel) == name) / total_s for name in LOADS}
-    moved = sum(kernel.hbm_read_bytes + kernel.hbm_write_bytes for kernel in every if time_of(kernel))
+    times = zip(counts, priced, strict=False)
+    every = [(count, kernel) for count, kernels in times for kernel in kernels if kernel.source != "collective"]
+    total_s = max(sum(count * time_of(kernel) for count, kernel in every), 1e-9)
+    shares = {
+        name: sum(count * kernel.time_s for count, kernel in every if _load_of(kernel) == name) / total_s
+        for name in LOADS
+    }
+    moved = sum(count * (kernel.hbm_read_bytes + kernel.hbm_write_bytes) for count, kernel in every if time_of(kernel))
     tensor, fill = (sum(share * LOADS[name][part] for name, share in shares.items()) for part in (0, 1))
     activity = Activity(tensor, fill, moved / total_s / device.hbm_peak_bytes_per_s)
     slower = device.tensor_clock_hz / sustained_clock_hz(device.tensor_boost_clock_hz, activity, device)

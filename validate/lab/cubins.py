@@ -38,6 +38,9 @@ DTYPES = {
     "fp64": "FLOAT64", "bf16": "BFLOAT16",
 }  # fmt: skip
 """Type of elements -> its name in `CUtensorMapDataType`."""
+MAJOR = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+FIRST = {8: 0x160, 9: 0x210, 10: 0x380, 12: 0x380}
+"""Major compute capability -> where parameters begin in constant bank 0."""
 DYNAMIC_SMEM = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
@@ -84,7 +87,7 @@ def encoded(descriptor: Descriptor, tensor: Tensor, address: int) -> bytes:
 
 def packed(launch: Launch, tensors: dict[str, Tensor], addresses: dict[str, int], places: Any) -> bytearray:
     """The buffer of parameters. Args: tensors, addresses: of all launches, by name; places: of the parameters."""
-    first = min((at for at, _ in places), default=0)
+    first = FIRST[done(driver.cuDeviceGetAttribute(MAJOR, done(driver.cuCtxGetDevice())))]
     buffer = bytearray(max((at + size for at, size in places), default=first) - first)
     for (name, value), (at, size) in zip(launch.args.items(), places, strict=True):
         argument, new = argument_of(name, value, size, tensors, launch.folder)

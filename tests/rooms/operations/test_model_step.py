@@ -91,12 +91,12 @@ def test_a_window_costs_no_more_than_what_it_shows() -> None:
     ("tokens", "without_us", "with_us"), [(16, 184.5, 205.1), (256, 325.6, 348.3), (4096, 4643.8, 4807.7)]
 )
 def test_an_mlp_of_llama_on_two_h200s(tokens: int, without_us: float, with_us: float) -> None:
-    """By 20 %: eager, its gate in two kernels; 11, 13 and 19 % too fast, as power binds long products."""
+    """By 13 %: eager, its gate in two kernels; 11, 4 and 12 % too fast."""
     step = decode_step(LLAMA, H200, Split(tp=2), tokens, 16)
     mlp_us = 1e6 * part(step, "MLP") / 80
     reduced_us = 1e6 * min(protocols("all_reduce", 2, tokens * 8192 * 2, KernelCostModel(H200)))[0]
-    assert mlp_us == pytest.approx(without_us, rel=0.22)
-    assert mlp_us + reduced_us == pytest.approx(with_us, rel=0.2)
+    assert mlp_us == pytest.approx(without_us, rel=0.16)
+    assert mlp_us + reduced_us == pytest.approx(with_us, rel=0.13)
 
 
 def test_ways_to_share_fill_their_gpus_once() -> None:
@@ -113,7 +113,7 @@ def test_stages_send_what_they_make_and_hold_their_layers() -> None:
     alone, staged = (prefill_step(LLAMA, H200, Split(tp=2, pp=pp), 4096) for pp in (1, 2))
     sent_s = min(protocols("transfer", 2, 4096 * 8192 * 2, KernelCostModel(H200)))[0]
     assert part(staged, "communication") == pytest.approx(part(alone, "communication") + sent_s)
-    assert staged.tokens == 2 * alone.tokens and part(staged, "MLP") == pytest.approx(part(alone, "MLP"))
+    assert staged.tokens == 2 * alone.tokens and part(staged, "MLP") == pytest.approx(part(alone, "MLP"), rel=1e-4)
     halves = decode_step(LLAMA, H200, Split(tp=2, pp=2), 32, 4096)
     assert part(halves, "MLP") == pytest.approx(part(decode_step(LLAMA, H200, Split(tp=2), 16, 4096), "MLP"))
     whole, half = (Serving(model=LLAMA, tp=2, pp=pp, batch=8, seqlen=4096) for pp in (1, 2))
