@@ -128,6 +128,7 @@ class Counters:
             if not sure or len(where) > 1 or len(sizes) > 1 or taking.sum(axis=2).max() > 1:
                 raise CannotFollow(NO_QUEUE, instruction.address)
             ranks = cta_numbers(threads, self._grid) * width + (warps[:, :, :1] if width > 1 else 0)
+            ranks = ranks + prod(self._grid) * (begin in self._totals)  # each CTA has taken one before the loop
             now = threads.registers.get(held, (self._first(place, begin) + size * ranks & WORD_MASK, True))
             threads.registers[result] = merged(taking, now, threads.registers.get(result, UNSET))
             later = now[0] + size * width * prod(self._grid)

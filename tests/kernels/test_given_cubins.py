@@ -129,14 +129,15 @@ def queued(kernel: str, tiles: int) -> KernelRow:
     return tilesight.predict([case], l2="cold").rows[0]
 
 
-@pytest.mark.parametrize("kernel", ["dealt", "dealt_warp"])
+@pytest.mark.parametrize("kernel", ["dealt", "dealt_warp", "dealt_before"])
 def test_tiles_that_are_taken_from_a_counter_are_a_bound(kernel: str) -> None:
     """Persistent kernels would be refused; all of their tiles are loaded once."""
     row = queued(kernel, 1320)
-    tile_bytes = {"dealt": 4 * 4096, "dealt_warp": 4 * 1024}[kernel]
+    tile_bytes = 4 * (1024 if kernel == "dealt_warp" else 4096)
     assert row.refused is None and row.known_accesses == row.accesses
     assert row.lower_bound
     assert row.traffic.hbm_read_bytes == pytest.approx(1320 * tile_bytes, rel=0.01)
+    assert row.requested_bytes == pytest.approx(2 * 1320 * tile_bytes, rel=0.01)
     assert any("CTAs take tiles from next: taken to come in the order" in note for note in row.notes)
 
 
