@@ -50,13 +50,12 @@ def caught(catcher: Catcher) -> Iterator[None]:
 
 
 def _configured(catcher: Catcher, dispatcher: Any) -> Any:
-    """What stands for `kernel[grid, block, stream, shared memory]`."""
+    """What stands for `kernel[grid, block, stream, shared memory]`; arrays of numpy's are copied to the GPU."""
 
     def configure(kernel: Any, grid: Any, block: Any, stream: Any = 0, smem_bytes: int = 0) -> Callable[..., None]:
         sizes, function = dispatcher.normalize_kernel_dimensions(grid, block), kernel.py_func
 
         def launch(*args: Any) -> None:
-            # Arrays of numpy's are copied to the GPU.
             values = [torch.as_tensor(value) if hasattr(value, "__array_interface__") else value for value in args]
             pairs = list(zip(function.__code__.co_varnames, values, strict=False))
             parameters = [part for name, value in pairs for part in _flat(name, value)]
