@@ -128,8 +128,7 @@ def lower_all(
         try:
             calls.append(call_of(launch, capability, tensors, numbers))
         except UserError as error:
-            x, y, z = (*map(int, launch.grid), 1, 1, 1)[:3] if isinstance(launch.grid, Sequence) else (1, 1, 1)
-            calls.append(RefusedCall(name=launch.title or launch.kernel, grid=(x, y, z), reason=str(error)))
+            calls.append(RefusedCall(name=launch.title or launch.kernel, grid=(1, 1, 1), reason=str(error)))
     return calls
 
 

@@ -14,7 +14,7 @@ import torch
 from ...simulator.emulator.storage import STORAGE_SHIFT
 from ...simulator.prediction.torch_operation import TorchOperation
 from ..configurations.tuned import Tuned
-from ..front_ends.table import FrontEnds
+from ..front_ends.catcher import Catcher
 from ..given.launch import Launch
 
 
@@ -115,7 +115,7 @@ class Recording(list[RecordedLaunch | Launch]):
         tuned: launches of which several configurations were recorded, in order.
         operations: of torch, that would run beside the launches.
         ended: what the code raised after its last launch, in one line; empty: it ran to its end.
-        front_ends: catch what is launched by others than Triton; None: nobody does.
+        front_ends: catches what is launched by others than Triton; numbers: of storages that these name.
     """
 
     def __init__(self) -> None:
@@ -125,9 +125,5 @@ class Recording(list[RecordedLaunch | Launch]):
         self.kernels: dict[str, tuple[str, ...]] = {}
         self.operations: tuple[TorchOperation, ...] = ()
         self.ended = ""
-        self.front_ends: FrontEnds | None = None
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        """Numbers of the storages that launches of others than Triton name, by name."""
-        return self.front_ends.catcher.numbers if self.front_ends else {}
+        self.front_ends: Catcher | None = None
+        self.numbers: dict[str, int] = {}

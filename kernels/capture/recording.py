@@ -31,7 +31,6 @@ from ..configurations.points import points_of, text_of
 from ..configurations.space import OPTIONS, Space, Values
 from ..configurations.tuned import Tuned, cache_file, tuned_of
 from ..front_ends.catcher import Catcher
-from ..front_ends.table import FrontEnds
 from .on_gpu import OnGpu
 from .recorded import WHOLE, RecordedLaunch, RecordedTensor, Recording, StorageNumbers
 from .stores import stored_parameters
@@ -75,8 +74,8 @@ def capture(device: Device | str = "h200", space: Space = NO_SPACE, triton_cache
         ):
             stack.enter_context(patch.object(kind, "run", replacement))
         stack.enter_context(fake_target(gpu, mode))
-        recorder.launches.front_ends = FrontEnds(stack, Catcher(divmod(capability, 10), gpu.sms, recorder))
-        recorder.launches.front_ends.catch()
+        recorder.launches.front_ends = Catcher(stack, divmod(capability, 10), gpu.sms, recorder)
+        recorder.launches.front_ends.begin()
         try:
             yield recorder.launches
         finally:

@@ -97,11 +97,10 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
 
 def _loaded(path: Path, name: str, arguments: dict[str, Any], launches: Recording) -> Any:
     """The function, with all front ends caught that its file imports."""
-    catching = launches.front_ends
-    assert catching
-    catching.catch(path.read_text(encoding="utf-8", errors="replace"))
+    assert launches.front_ends
+    launches.front_ends.begin(path.read_text(encoding="utf-8", errors="replace"))
     function = user_function(path, name, arguments)
-    catching.catch()
+    launches.front_ends.begin()
     return function
 
 

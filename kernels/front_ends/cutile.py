@@ -28,7 +28,7 @@ def caught(catcher: Catcher) -> Iterator[None]:
         pairs = list(zip(function.pysig.parameters, function.parameter_annotations, args, strict=True))
         parameters = [part for name, note, value in pairs for part in _flat(name, note, value)]
         compiled = _compiled(catcher, kernel, [_constraint(name, note, value) for name, note, value in pairs])
-        catcher.catch(function.pyfunc.__name__, compiled, (*grid, 1, 1)[:3], (), parameters)
+        catcher.catch(function.pyfunc.__name__, compiled, (grid, ()), parameters)
 
     with patch.object(tile, "launch", launch):
         yield

@@ -30,8 +30,7 @@ def caught(_: Catcher) -> Iterator[None]:
     def call(kernel: Any, *args: Any, **kwargs: Any) -> Any:
         given = kernel.normalize_args(*args, **kwargs)
         if len(kernel.configs) != 1:
-            name = kernel.fn.__name__
-            raise UserError(f"{name}: Helion would search for a configuration: give one, @helion.kernel(config=...)")
+            raise UserError(f"{kernel.fn.__name__}: Helion would search: give it one, @helion.kernel(config=...)")
         with compiling():
             function = kernel.bind(given).compile_config(kernel.configs[0], allow_print=False)
         return function(*given)

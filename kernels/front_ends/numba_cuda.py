@@ -5,7 +5,7 @@ its address, shape and strides [B], each of 8 bytes.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
@@ -23,62 +23,52 @@ def caught(catcher: Catcher) -> Iterator[None]:
     if find_spec("numba_cuda") is None:  # numba's own, older target has no cubins to give
         yield
         return
+    import numpy as np
     from numba import cuda
     from numba.cuda import codegen, dispatcher
 
-    device = SimpleNamespace(
-        compute_capability=catcher.capability, MULTIPROCESSOR_COUNT=catcher.sms, WARP_SIZE=32, name=b"tilesight"
-    )
-    replaced: list[tuple[Any, str, Any]] = [
-        (dispatcher, "get_current_device", lambda: device),
-        (codegen.CUDACodeLibrary, "_ensure_cc", lambda _, cc: cc or catcher.capability),
-        (dispatcher.CUDADispatcher, "configure", _configured(catcher, dispatcher)),
-        (cuda, "get_current_device", lambda: device),
-        (cuda, "current_context", lambda *_: SimpleNamespace(device=device, synchronize=lambda: None)),
-        (cuda, "synchronize", lambda: None),
-        (cuda, "stream", lambda *_: 0),
-        (cuda, "is_available", lambda: True),
-        (cuda, "to_device", lambda array, *_, **__: torch.as_tensor(array)),
-        (cuda, "device_array", lambda shape, dtype="float64", *_, **__: _empty(shape, dtype)),
-        (cuda, "device_array_like", lambda array, *_, **__: torch.empty_like(torch.as_tensor(array), device="meta")),
-    ]
-    with ExitStack() as stack:
-        for where, name, what in replaced:
-            stack.enter_context(patch.object(where, name, what))
+    device = SimpleNamespace(compute_capability=catcher.capability, MULTIPROCESSOR_COUNT=catcher.sms, WARP_SIZE=32)
+
+    def made(shape: Any, dtype: Any = "float64", *_: Any, **__: Any) -> torch.Tensor:
+        return torch.empty(shape, dtype=getattr(torch, np.dtype(dtype).name), device="meta")
+
+    answers: dict[str, Any] = {
+        "get_current_device": lambda: device,
+        "synchronize": lambda: None,
+        "stream": lambda *_: 0,
+        "to_device": lambda array, *_, **__: torch.as_tensor(array),
+        "device_array": made,
+        "device_array_like": lambda array, *_, **__: torch.empty_like(torch.as_tensor(array), device="meta"),
+    }
+    with (
+        patch.multiple(cuda, **answers),
+        patch.object(dispatcher, "get_current_device", lambda: device),
+        patch.object(codegen.CUDACodeLibrary, "_ensure_cc", lambda _, cc: cc or catcher.capability),
+        patch.object(dispatcher.CUDADispatcher, "configure", _configured(catcher, dispatcher)),
+    ):
         yield
 
 
-def _empty(shape: Any, dtype: Any) -> torch.Tensor:
-    import numpy as np
-
-    return torch.empty(shape, dtype=getattr(torch, np.dtype(dtype).name), device="meta")
-
-
 def _configured(catcher: Catcher, dispatcher: Any) -> Any:
-    """What stands for `kernel[grid, block, stream, shared memory]`."""
+    """What stands for `kernel[grid, block, stream, shared memory]`; arrays of numpy's are copied to the GPU."""
 
     def configure(kernel: Any, grid: Any, block: Any, stream: Any = 0, smem_bytes: int = 0) -> Callable[..., None]:
-        grid, block = dispatcher.normalize_kernel_dimensions(grid, block)
+        sizes, function = dispatcher.normalize_kernel_dimensions(grid, block), kernel.py_func
 
         def launch(*args: Any) -> None:
-            function = kernel.py_func
-            pairs = [(name, _on_gpu(value)) for name, value in zip(function.__code__.co_varnames, args, strict=False)]
+            values = [torch.as_tensor(value) if hasattr(value, "__array_interface__") else value for value in args]
+            pairs = list(zip(function.__code__.co_varnames, values, strict=False))
+            parameters = [part for name, value in pairs for part in _flat(name, value)]
             types = tuple(_type_of(name, value) for name, value in pairs)
             if (function, types) not in catcher.compiled:
                 made = dispatcher._Kernel(function, types, **{**kernel.targetoptions, "lineinfo": True})
                 cubin = made._codelibrary.get_cubin(cc=catcher.capability)
                 catcher.compiled[function, types] = bytes(cubin.code), made.entry_name
-            parameters = [part for name, value in pairs for part in _flat(name, value)]
-            catcher.catch(function.__name__, catcher.compiled[function, types], grid, block, parameters, smem_bytes)
+            catcher.catch(function.__name__, catcher.compiled[function, types], sizes, parameters, smem_bytes)
 
         return launch
 
     return configure
-
-
-def _on_gpu(value: Any) -> Any:
-    """Arrays of numpy's are copied to the GPU."""
-    return torch.as_tensor(value) if hasattr(value, "__array_interface__") and value.shape else value
 
 
 def _type_of(name: str, value: Any) -> Any:
@@ -86,28 +76,26 @@ def _type_of(name: str, value: Any) -> Any:
     from numba import cuda, typeof, types
 
     if not isinstance(value, torch.Tensor):
-        if not isinstance(value, bool | int | float):
-            raise UserError(f"argument {name}: values of type {type(value).__name__} are not recorded")
         return typeof(value)
     kind = str(value.dtype).removeprefix("torch.").replace("bool", "boolean")
     element = getattr(types, kind, None) or getattr(cuda.types, kind, None)
     if element is None:
         raise UserError(f"argument {name}: tensors of {value.dtype} are not recorded")
     across = value.dim() == 2 and value.mT.is_contiguous()
-    layout = "C" if value.is_contiguous() else "F" if across else "A"
-    return types.Array(element, value.dim(), layout)  # type: ignore[call-overload, unused-ignore]
+    layout: Any = "C" if value.is_contiguous() else "F" if across else "A"
+    return types.Array(element, value.dim(), layout)
 
 
 def _flat(name: str, value: Any) -> list[Parameter]:
     """Parameters of the machine code that an argument becomes."""
-    if not isinstance(value, torch.Tensor):
+    if isinstance(value, bool | int | float):
         return [(name, f"bool:{int(value)}" if isinstance(value, bool) else value)]
+    if not isinstance(value, torch.Tensor):
+        raise UserError(f"argument {name}: values of type {type(value).__name__} are not recorded")
     size = value.element_size()
+    head = [("meminfo", 0), ("parent", 0), ("nitems", value.numel()), ("itemsize", size)]
     return [
-        (f"{name}.meminfo", 0),
-        (f"{name}.parent", 0),
-        (f"{name}.nitems", value.numel()),
-        (f"{name}.itemsize", size),
+        *((f"{name}.{word}", number) for word, number in head),
         (name, value),
         *((f"{name}.shape[{axis}]", extent) for axis, extent in enumerate(value.shape)),
         *((f"{name}.strides[{axis}]", size * stride) for axis, stride in enumerate(value.stride())),

@@ -163,7 +163,8 @@ def extents_of(launch: Launch, info: KernelInfo) -> tuple[tuple[int, int, int], 
         raise ValueError(f"block = {_times(threads)}: its __launch_bounds__ allow {info.most_threads} threads")
     if prod(cluster) > 1 or prod(info.cluster) > 1:
         asked = max((cluster, info.cluster), key=prod)
-        raise ValueError(f"cluster = {_times(asked)}: clusters are not modelled")
+        bound = "without them each CTA loads what multicast shares, and the time is an upper bound"
+        raise ValueError(f"cluster = {_times(asked)}: clusters of CTAs are not modelled; {bound}")
     return grid, threads
 
 

@@ -38,7 +38,7 @@ class Barrier:
     """A barrier in a block; which one it is, and how many threads it takes, may be computed.
 
     Args:
-        place, address: of its instruction in the code; waits: or only reports; guard: tells who comes to it;
+        place, address: of its instruction; waits: or only reports; guard: tells who comes to it;
         numbers: read its number, and where it does not take all of the CTA the number of threads.
     """
 
@@ -49,11 +49,7 @@ class Barrier:
     numbers: tuple[Callable[[Threads], Value], ...]
 
     def arrivals(self, threads: Threads, mask: Array) -> tuple[Array, list[tuple[int, int, Array]]]:
-        """Who passes by, and who comes to which barrier: its number, warps that it takes, 0: all of the CTA, and which.
-
-        Raises:
-            CannotFollow: that is not known.
-        """
+        """Who passes by, and who comes to which barrier: number, warps that it takes (0: all of the CTA), and which."""
         coming = narrowed_to(mask, self.guard(threads))
         values = [read(threads) for read in self.numbers]
         if not all(known_to_all(known, coming) for _, known in values):

@@ -4,8 +4,6 @@ Threads that diverge wait for each other at the lowest address, as structured co
 Waits succeed at once: a warp that polls longer executes a few instructions more than are counted here.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ..jobs.stopping import check_wanted
@@ -21,15 +19,8 @@ Order = list[tuple[int, Array]]
 """Blocks in the order in which they are run, each with the warps that are there."""
 
 
-class Arrival(NamedTuple):
-    """Warps come to a barrier. Args: place: of the instruction; takes: warps, 0: all of the CTA; warps: that come."""
-
-    place: int
-    number: int
-    takes: int
-    warps: Array
-
-
+Arrivals = list[tuple[int, int, int, Array]]
+"""Warps that come to barriers, in order: place of the instruction, number, warps that it takes (0: all), and which."""
 MAX_STEPS = 2_000_000
 """Blocks that are gone through before code is taken to be endless; the longest loops of an attention take 100,000."""
 
@@ -43,7 +34,7 @@ def run_blocks(
     order: Order | None = None,
     most_steps: int = MAX_STEPS,
     leaper: Leaper | None = None,
-    log: list[Arrival] | None = None,
+    log: Arrivals | None = None,
 ) -> tuple[Array, Array]:
     """Run threads through compiled code, block by block.
 
@@ -98,7 +89,7 @@ def run_blocks(
             for number, takes, who in arrivals:
                 going_on += barriers.arrive(number, takes, leave.waits, behind, who)
                 if log is not None:
-                    log.append(Arrival(leave.place, number, takes, _warps(who)))
+                    log.append((leave.place, number, takes, _warps(who)))
         else:
             going_on = [((target, 0), taken) for target, taken in leave(threads, mask)]
         for where, coming in going_on:

@@ -43,11 +43,10 @@ class Mbarrier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedBarrier:
-    """What a BAR comes to: a barrier, or one after the other of a ring of them.
+    """A ring of barriers that a BAR comes to, one after the other.
 
     Args:
-        first: number of the first one, which is not that of the code; count: of the ring; takes: warps, 0: all of the
-            CTA; coming: bit i says that warp i comes to it, and does not pass by.
+        first: of them, by numbers of their own; count: of them; takes: warps, 0: all; coming: bit i: warp i does.
     """
 
     first: int

@@ -7,7 +7,9 @@ A ring's slots are those that an instruction names; each is used in turn, in ord
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -47,26 +49,22 @@ class _Event:
     parity: int | None
 
 
-def mbarriers_of(subject: TracedKernel, doubts: UnknownValues, cta: int, notes: list[str]) -> dict[int, Mbarrier]:
-    """Rings of specialised warps, which give slots back; none where they cannot be told.
+Finder = Callable[[TracedKernel, UnknownValues, int], dict[int, Any]]
+"""From a launch, what settles doubts and the number of a CTA to what instructions do with barriers, by place."""
 
-    Args:
-        cta: as below; notes: gets why, one line.
-    """
-    kernel, code = subject.kernel, subject.flow.instructions
-    passed_on = any(
-        _is_on_mbarrier(instruction) and not ARRIVES_ALONE.isdisjoint(instruction.modifiers) for instruction in code
-    )
+
+def found(find: Finder, subject: TracedKernel, doubts: UnknownValues, cta: int, notes: list[str]) -> dict[int, Any]:
+    """What is found; nothing where it cannot be told. Args: notes: gets why, one line; the rest: as of `Finder`."""
     try:
-        return find_mbarriers(subject, doubts, cta) if passed_on or kernel.is_specialised else {}
+        return find(subject, doubts, cta)
     except (CannotFollow, Refused) as error:
-        where = kernel.where(error.address) if isinstance(error, CannotFollow) else ""
-        notes.append(f"kernel {kernel.name}: {where}{error}")
+        where = subject.kernel.where(error.address) if isinstance(error, CannotFollow) else ""
+        notes.append(f"kernel {subject.kernel.name}: {where}{error}")
         return {}
 
 
 def find_mbarriers(subject: TracedKernel, doubts: UnknownValues, cta: int) -> dict[int, Mbarrier]:
-    """Place of each instruction on mbarriers that a CTA runs -> its ring.
+    """Place of each instruction on mbarriers that a CTA runs -> its ring, of specialised warps, which give slots back.
 
     Args:
         cta: its number in the grid.
@@ -74,6 +72,9 @@ def find_mbarriers(subject: TracedKernel, doubts: UnknownValues, cta: int) -> di
     Raises:
         CannotFollow: an mbarrier depends on what is not known, or the slots of a ring are not used in order; one line.
     """
+    on_mbarriers = filter(_is_on_mbarrier, subject.flow.instructions)
+    if not subject.kernel.is_specialised and all(ARRIVES_ALONE.isdisjoint(code.modifiers) for code in on_mbarriers):
+        return {}
     return _rings(_events(subject, doubts, cta), subject)
 
 

@@ -66,11 +66,7 @@ def _blocks_of(path: ControlPath) -> Iterator[int]:
 
 
 def rolled(path: ControlPath, times: Mapping[int, int]) -> ControlPath:
-    """A path in which so many iterations of some innermost loops count as one; what is left over stands behind them.
-
-    Args:
-        times: loop -> iterations.
-    """
+    """A path in which iterations of some innermost loops count as one, `times` each; what is left stands behind."""
     whole: list[int | LoopVisit] = []
     for item in path:
         if not isinstance(item, LoopVisit):

@@ -46,20 +46,16 @@ def side_by_side(warps: list[ControlPath], nests: Sequence[Nest]) -> tuple[list[
         The paths, and the regions of which several iterations of some warps count as one.
     """
     times: list[dict[int, int]] = [{} for _ in warps]
+    together: set[int] = set()
     for number, (_, _, _, leaf) in enumerate(nests[0]):
         least = min(nest[number][2] for nest in nests)
         for of_warp, nest in zip(times, nests, strict=True):
             loop, _, count, _ = nest[number]
             if leaf and count >= 2 * least and any(other[number][0] != loop for other in nests):
                 of_warp[loop] = round(count / least)
-    known = {(path, *of_warp.items()): rolled(path, of_warp) for path, of_warp in zip(warps, times, strict=True)}
-    together = {
-        number
-        for of_warp, nest in zip(times, nests, strict=True)
-        for number, (loop, *_) in enumerate(nest)
-        if loop in of_warp
-    }
-    return [known[(path, *of_warp.items())] for path, of_warp in zip(warps, times, strict=True)], frozenset(together)
+                together.add(number)
+    known = {path: rolled(path, of_warp) for path, of_warp in zip(warps, times, strict=True)}
+    return [known[path] for path in warps], frozenset(together)
 
 
 def _merge(order: list[int], visited: Sequence[int]) -> None:

@@ -15,8 +15,7 @@ if missing_package():
 
 import torch
 from support.given_cubins import cubin
-from tilesight.kernels.front_ends import table
-from tilesight.kernels.front_ends.table import FrontEnds, names
+from tilesight.kernels.front_ends import catcher
 from tilesight.simulator.refusal import UserError
 
 import tilesight
@@ -28,22 +27,22 @@ N = 4096
 
 @pytest.fixture(name="dsl")
 def _dsl(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A front end that launches kernels of our cubins, as the table has the real ones."""
+    """A front end that launches kernels of our cubins, as the catcher has the real ones."""
     dsl: Any = ModuleType("dsl")
     dsl.launch = lambda *_: pytest.fail("is not caught")
 
     @contextmanager
-    def caught(catcher: Any) -> Iterator[None]:
+    def caught(catching: Any) -> Iterator[None]:
         def launch(kernel: str, grid: Any, block: int, **parameters: object) -> None:
-            catcher.catch(f"my_{kernel}", (cubin("basic"), kernel), grid, (block,), [*parameters.items()])
+            catching.catch(f"my_{kernel}", (cubin("basic"), kernel), (grid, (block,)), [*parameters.items()])
 
         before, dsl.launch = dsl.launch, launch
         yield
         dsl.launch = before
 
     monkeypatch.setitem(sys.modules, "dsl", dsl)
-    monkeypatch.setitem(sys.modules, f"{table.__package__}.caught_dsl", SimpleNamespace(caught=caught))  # type: ignore[arg-type]
-    monkeypatch.setitem(table.FRONT_ENDS, "dsl", "caught_dsl")
+    monkeypatch.setitem(sys.modules, f"{catcher.__package__}.caught_dsl", SimpleNamespace(caught=caught))  # type: ignore[arg-type]
+    monkeypatch.setitem(catcher.FRONT_ENDS, "dsl", "caught_dsl")
     return dsl
 
 
@@ -87,10 +86,14 @@ def test_other_launches_are_no_recording(dsl: Any) -> None:
         tilesight.predict([*launches, "add"])  # type: ignore[list-item]
 
 
-def test_files_that_import_a_front_end_are_known() -> None:
+def test_files_that_import_a_front_end_are_known(dsl: Any) -> None:
     """It would be loaded for every file, or for none."""
-    assert names("from numba import cuda", "numba.cuda") and not names("import numba", "numba.cuda")
-    assert FrontEnds.catch.__doc__
+    begun = Path(__file__).read_text("utf-8")
+    with tilesight.capture() as launches:
+        assert launches.front_ends
+        launches.front_ends.begin(begun)
+        dsl.launch("add", (1,), 64, x=torch.empty(64, device="cuda"))
+    assert len(launches) == 1
 
 
 FILES = {

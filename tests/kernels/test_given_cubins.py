@@ -122,6 +122,38 @@ def test_copies_in_bulk_take_as_long_as_those_of_tiles(rows: dict[str, KernelRow
     assert 0.5 < rows["bulk"].traffic.time_s / rows["copy"].traffic.time_s < 4.0
 
 
+def queued(kernel: str, tiles: int) -> KernelRow:
+    """CTAs that take tiles from a counter."""
+    x, y = (f"tensor:fp32[{tiles},16384]" for _ in range(2))
+    case = launch(kernel, 132, 256, file="queues", x=x, y=y, next="tensor:int32[8]=0", tiles=tiles)
+    return tilesight.predict([case], l2="cold").rows[0]
+
+
+@pytest.mark.parametrize("kernel", ["dealt", "dealt_warp", "dealt_before"])
+def test_tiles_that_are_taken_from_a_counter_are_a_bound(kernel: str) -> None:
+    """Persistent kernels would be refused; all of their tiles are loaded once."""
+    row = queued(kernel, 1320)
+    tile_bytes = 4 * (1024 if kernel == "dealt_warp" else 4096)
+    assert row.refused is None and row.known_accesses == row.accesses
+    assert row.lower_bound
+    assert row.traffic.hbm_read_bytes == pytest.approx(1320 * tile_bytes, rel=0.01)
+    assert row.requested_bytes == pytest.approx(2 * 1320 * tile_bytes, rel=0.01)
+    assert any("CTAs take tiles from next: taken to come in the order" in note for note in row.notes)
+
+
+def test_unequal_tiles_are_no_lower_bound() -> None:
+    """Who is done first takes the next one: the order of numbers takes longer."""
+    row = queued("dealt_unlike", 264)
+    assert row.refused is None and not row.lower_bound
+    assert any("who is done first takes the next: the time is an upper bound" in note for note in row.notes)
+
+
+def test_semaphores_in_a_loop_are_no_queue() -> None:
+    """What each gives back would be taken for a tile."""
+    row = queued("semaphores", 264)
+    assert row.refused and "CTA order decides what it gives back, and not a queue of tiles: not modelled" in row.refused
+
+
 def test_what_is_not_known_is_refused_by_line(tmp_path: Path) -> None:
     """A gather is as fast as its indices say; they can be given."""
     rows = {"x": ROW, "y": ROW, "n": 4096}

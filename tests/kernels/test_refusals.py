@@ -42,15 +42,6 @@ def met(X, ARRIVED, Y, ctas, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def queued(X, TICKET, Y, n, BLOCK: tl.constexpr):
-    t = tl.atomic_add(TICKET, 1)
-    while t < n:  # ticket
-        i = t * BLOCK + tl.arange(0, BLOCK)
-        tl.store(Y + i, tl.load(X + i) * 2)
-        t = tl.atomic_add(TICKET, 1)
-
-
-@triton.jit
 def appended(X, END, Y, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     x = tl.load(X + tl.program_id(0) * BLOCK + i)
@@ -198,7 +189,6 @@ def look_ups():
 
 def run():
     x, y = floats(4096), floats(4096)
-    queued[(4,)](x, whole(), y, 16, BLOCK=256)
     converges[(8,)](x, y, BLOCK=256)
     copied[(8,)](x, y, BLOCK=256, num_ctas=2)
     shifted[(16,)](x, y, 3, BLOCK=256)
@@ -223,8 +213,6 @@ def stale():
     paged[(8,)](x, pages, y, 4, SIZE=64)
 """
 REFUSED = (
-    ("a queue of work", "ticket",
-     "kernel queued: {} uses the result of an atomic on tensor TICKET: CTA order decides what it does"),
     ("a tolerance", "tolerance",
      "kernel converges: {}: how often a loop runs depends on values computed from tensor X: "
      "cannot be predicted from code alone"),

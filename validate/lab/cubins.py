@@ -20,6 +20,7 @@ from tilesight.kernels.given.arguments import (
     Argument,
     Descriptor,
     Number,
+    Pointer,
     Struct,
     Tensor,
     argument_of,
@@ -101,6 +102,8 @@ def packed(launch: Launch, tensors: dict[str, Tensor], addresses: dict[str, int]
 def _raw(name: str, argument: Argument, size: int, tensors: Mapping[str, Tensor], at: Mapping[str, int]) -> bytes:
     if isinstance(argument, Descriptor):
         return encoded(argument, tensors[argument.tensor], at[argument.tensor])
+    if isinstance(argument, Pointer):
+        return (at[argument.tensor] + argument.offset_bytes).to_bytes(size, "little")
     if isinstance(argument, Struct):
         buffer = bytearray(size)
         for member, (place, inner) in argument.members.items():

@@ -18,11 +18,9 @@ from ..threads import Threads
 from .boxes import Boxes, BoxTouch, begin_of, first_lane, strange_boxes
 from .descriptor import Descriptor
 
-MEMORY_BYTES = 1 << 62
+MEMORY = np.full(SHAPE, 1 << 62, dtype=np.int64)
 """More than any address: nothing of a copy without a descriptor is clipped [B]."""
 DIRECTIONS = (FROM_GLOBAL, ("G", "S"))
-TO_OTHERS = "MULTICAST"
-"""Modifier of copies to several CTAs of a cluster."""
 
 
 class BulkTouch(BoxTouch):
@@ -46,10 +44,7 @@ class BulkTouch(BoxTouch):
         if not np.all(np.broadcast_to(known, shape)[taking]):
             return None
         most = int(np.broadcast_to(units, shape)[taking].max(initial=0)) * TMA_STRIDE_BYTES
-        whole = np.full(SHAPE, MEMORY_BYTES, dtype=np.int64)
-        return Descriptor(
-            address=np.zeros(SHAPE, dtype=np.int64), sizes=(whole,), strides=(1,), box=(most,), element_bytes=1
-        )
+        return Descriptor(address=0 * MEMORY, sizes=(MEMORY,), strides=(1,), box=(most,), element_bytes=1)
 
     def boxes(self, threads: Threads, active: Array, descriptor: Descriptor) -> Boxes | None:
         """The bytes; None where their address is not known."""
@@ -57,9 +52,7 @@ class BulkTouch(BoxTouch):
         if not np.all(np.asarray(known) | ~active):
             return None
         count = units * TMA_STRIDE_BYTES
-        return Boxes(
-            origin=address, corners=(address,), first=(np.zeros_like(count),), count=(count,), descriptor=descriptor
-        )
+        return Boxes(origin=address, corners=(address,), first=(0 * count,), count=(count,), descriptor=descriptor)
 
 
 def touch_of(instruction: Instruction) -> BoxTouch:
@@ -72,5 +65,5 @@ def unfollowed(instruction: Instruction) -> bool:
     if instruction.family not in BULK_COPIES or instruction.never_runs:
         return strange_boxes(instruction)
     memory = 1 if instruction.modifiers[:2] == FROM_GLOBAL else 0
-    plain = instruction.modifiers[:2] in DIRECTIONS and TO_OTHERS not in instruction.modifiers
+    plain = instruction.modifiers[:2] in DIRECTIONS and "MULTICAST" not in instruction.modifiers
     return not (plain and len(instruction.operands) > 2 and begin_of(instruction.operands[memory]))

@@ -87,8 +87,9 @@ def _access_step(
 ) -> Step:
     """An access by threads. Args: shared: whether what copies leave in shared memory may be loaded."""
     instruction = subject.flow.instructions[place]
-    if place in doubts.counter_places:
-        then = doubts.counters.step(instruction, place, touch)
+    if place in doubts.counter_places and place not in doubts.waiting.polled:
+        counters = doubts.counters
+        then = (counters.turns if doubts.counter_places[place] else counters.step)(instruction, place, touch)
     elif is_atomic(instruction) or place in doubts.waiting.polled:
         # What it returns depends on other CTAs, even where the values in memory were given.
         then = compile_instruction(instruction)

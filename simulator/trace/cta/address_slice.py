@@ -83,6 +83,7 @@ class Tracer:
         code, given = self.subject.flow.instructions, self.subject.memory.has_values
         return (
             self.doubts.unknown_places.isdisjoint(places)
+            and self.doubts.counter_places.keys().isdisjoint(places)
             and self.code_slice.writes.keys().isdisjoint(places)
             and not (given and any(code[place].family in GLOBAL_LOADS for place in places))
         )

@@ -47,7 +47,7 @@ def _unknown(flow: Flow, pointers: frozenset[int], to_pointers: bool) -> frozens
         reader.rule_of(instruction) if place in wanted else NO_RULE
         for place, instruction in enumerate(flow.instructions)
     ]
-    for place in wanted & find_counters(flow):
+    for place in wanted & find_counters(flow).keys():
         rules[place] = rules[place]._replace(transfer=_known(reader.set_of(counted(flow.instructions[place]))))
     states = _before_each(flow, rules, reader.all_registers)
     if any(

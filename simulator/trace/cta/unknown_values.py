@@ -50,7 +50,7 @@ class UnknownValues:
         self.lower_bound = self.extrapolated = False
         self.rare_blocks: dict[int, None] = {}
         self.taking: frozenset[int] = frozenset()
-        self.counters = Counters(subject.memory, subject.kernel.grid)
+        self.counters = Counters(subject.memory, subject.kernel.grid, subject.kernel.warps)
         self.counter_places = find_counters(subject.flow)
         self._sides = RareSides(subject.flow)
         self._origins: dict[tuple[int, tuple[str, ...]], list[int]] = {}

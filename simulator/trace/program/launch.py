@@ -21,14 +21,14 @@ from ..cta.knowable import find_unknown
 from ..cta.read_stores import find_sources
 from ..cta.traced_kernel import CompiledKernel, TracedKernel
 from ..cta.unknown_values import UnknownValues
-from ..mbarriers import mbarriers_of
-from ..named_barriers import barriers_of
+from ..mbarriers import find_mbarriers, found
+from ..named_barriers import find_barriers
 from ..touch.access_patterns import AccessPattern
 from ..touch.classes import PathClass, classes_of
 from ..touch.footprints import rectangles_of
 from ..touch.in_l1 import REACH
 from .continued import Continued
-from .left_out import notes_on_counters, notes_on_lost_pieces, notes_on_outside_calls, notes_on_rare_sides, notes_on_run
+from .left_out import notes_on_launch, runs_unlike
 from .nest import nest_of, running_ahead
 from .pitches import Piece, Rows, one_row, rows_of
 from .requested import Requested, requested_bytes, scattered_lanes
@@ -129,17 +129,14 @@ def trace(kernel: CompiledKernel, room_bytes: float) -> Traced:
             subject = replace(subject, stored=stored)
             doubts, code_slice = UnknownValues(subject, REACH * room_bytes), find_slice(subject)
         counts = count_blocks(subject, doubts)
-        lower_bound = doubts.lower_bound or bool(doubts.counters.used)
         notes: list[str] = []
         classes = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
+        unequal = any(map(doubts.counter_places.get, doubts.counters.used)) and runs_unlike(classes)
+        lower_bound = doubts.lower_bound or (bool(doubts.counters.used) and not unequal)
         first = classes[0].representative
-        mbarriers = mbarriers_of(subject, doubts, first.cta, notes)
-        barriers = barriers_of(subject, doubts, first.cta, notes)
-        notes += notes_on_counters(subject, doubts, lower_bound)
-        notes += notes_on_outside_calls(subject)
-        notes += notes_on_lost_pieces(subject, classes)
-        notes += notes_on_rare_sides(subject, doubts, classes[0].representative.cta)
-        notes += notes_on_run(subject, first)
+        mbarriers = found(find_mbarriers, subject, doubts, first.cta, notes)
+        barriers = found(find_barriers, subject, doubts, first.cta, notes)
+        notes += notes_on_launch(subject, classes, doubts, lower_bound)
     except CannotFollow as error:
         raise Refused(f"kernel {kernel.name}: {kernel.where(error.address)}{error}") from error
     visited = {

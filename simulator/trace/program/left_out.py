@@ -27,6 +27,20 @@ TENFOLD, WIDEST_BYTES = 10, 16
 PRINT, ASSERT = "device_print", "device_assert"
 
 
+def notes_on_launch(
+    subject: TracedKernel, classes: Sequence[PathClass], doubts: UnknownValues, lower_bound: bool
+) -> list[str]:
+    """All of these remarks, one line each. Args: lower_bound: whether the time is one."""
+    run = classes[0].representative
+    return [
+        *notes_on_counters(subject, doubts, lower_bound),
+        *notes_on_outside_calls(subject),
+        *notes_on_lost_pieces(subject, classes),
+        *notes_on_rare_sides(subject, doubts, run.cta),
+        *notes_on_run(subject, run),
+    ]
+
+
 def notes_on_run(subject: TracedKernel, run: CtaRun) -> list[str]:
     """Remarks on how a CTA was followed: loops as straight code, words narrower than they could be; one line each."""
     why = "a loop of some of its warps is unrolled, not that of others: all is followed as straight code, whose copies"
@@ -69,23 +83,32 @@ def _added(subject: TracedKernel, doubts: UnknownValues, cta: int) -> str:
 
 def notes_on_counters(subject: TracedKernel, doubts: UnknownValues, lower_bound: bool) -> list[str]:
     """A remark on counters that CTAs add to. Args: lower_bound: whether the time is one."""
-    bound = "; the time is a lower bound" if lower_bound else ""
-    return [
-        f"{subject.place_text(place)}: CTAs count up {name}: taken to come in the order of their numbers{bound}"
-        for place, name in sorted(doubts.counters.used.items())
-    ]
+    notes = []
+    for place, name in sorted(doubts.counters.used.items()):
+        queue = doubts.counter_places[place]
+        bound = "; the time is a lower bound" if lower_bound else ""
+        if queue and not lower_bound:
+            bound = ", though tiles are unequal, and who is done first takes the next: the time is an upper bound"
+        begin = f"{subject.place_text(place)}: CTAs {'take tiles from' if queue else 'count up'} {name}"
+        notes.append(f"{begin}: taken to come in the order of their numbers{bound}")
+    return notes
+
+
+def runs_unlike(classes: Sequence[PathClass]) -> bool:
+    """Whether a loop in a loop runs unlike often in its rounds."""
+    return any(
+        path_class.representative.paths.regions[region].parent != OUTSIDE
+        and bool(np.ptp(trips.per_round) or trips.shorter.any())
+        for path_class in classes
+        for region, trips in path_class.trips.items()
+    )
 
 
 def notes_on_lost_pieces(subject: TracedKernel, classes: Sequence[PathClass]) -> list[str]:
     """A remark on each storage of which listed pieces lie outside: unlike rounds of a loop in a loop, or a fault."""
     lost: Counter[int] = Counter()
-    unlike = any(
-        path_class.representative.paths.regions[region].parent != OUTSIDE and np.ptp(trips.per_round)
-        for path_class in classes
-        for region, trips in path_class.trips.items()
-    )
     why = "a fault of tilesight, please report it"
-    if unlike:
+    if runs_unlike(classes):
         why = (
             "not modelled: that a loop in a loop runs unlike often in each round of a CTA (its mean is taken); on an"
             " H200 tiles of 1 to 128 steps took 281 us, 265 predicted, HBM bytes 30 % too few"

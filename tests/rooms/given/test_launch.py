@@ -176,7 +176,7 @@ def test_threads_of_a_block_stand_x_first() -> None:
         ({"grid": 0}, "grid = 0"),
         ({"grid": "12"}, "grid = '12'"),
         ({"block": (2048,)}, "block = 2048 x 1 x 1: must be at most 1024 x 1024 x 64"),
-        ({"cluster": 2}, "clusters are not modelled"),
+        ({"cluster": 2}, "clusters of CTAs are not modelled; without them each CTA loads what multicast shares"),
         ({"smem": -1}, "smem = -1"),
         ({"kernel": "reduce", "block": 512, "args": {"x": F, "s": F, "n": 1}}, "__launch_bounds__ allow 256 threads"),
         ({"cubin": "none.cubin"}, "none.cubin: cannot be read"),
