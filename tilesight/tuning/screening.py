@@ -102,9 +102,9 @@ class Screening:
         seen = [(time_s, rows[id(call)]) for call, time_s in best if id(call) in rows]
         known = [(time_s, row.traffic.time_s) for time_s, row in seen if row.prediction]
         most_s = (1 + ALIKE) * min((time_s for _, time_s in known), default=inf)
-        told = [pair for pair in known if 0.0 < pair[0] < inf]
+        others = [pair for pair in known if 0.0 < pair[0] < inf]
         # What does not fit by an estimate is refused by the compiler alone.
-        return [call for call, time_s in best if not told or time_s == inf or least_s(time_s, told) <= most_s]
+        return [call for call, time_s in best if not others or time_s == inf or least_s(time_s, others) <= most_s]
 
 
 def least_s(static_s: float, known: Sequence[tuple[float, float]]) -> float:
