@@ -17,18 +17,12 @@ from typing import Any
 
 # None of these imports torch before it is called: the GPU is chosen first.
 from ..simulator.jobs.processes import serve
-from .experiments import run_peer
 from .functions import run_function
 from .measure import process, run_point
 
 ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "machine": process.describe,
-    "memory": process.memory,
     "point": run_point.measure,
-    "time": run_point.time_point,
-    "fits": run_point.fits,
-    "profile": run_peer.profile,
-    "peer": run_peer.measure_peer,
     "function": run_function.measure,
 }
 """What a job asks for -> what answers it."""
@@ -47,8 +41,6 @@ def answer(job: Mapping[str, Any]) -> dict[str, Any]:
         return ANSWERS[job["do"]](job)
     except torch.OutOfMemoryError as error:
         return {"lost": process.reason_of(error), "out_of_memory": True, "healthy": True}
-    except process.Unavailable as error:
-        return {"lost": str(error), "healthy": True}
     except Exception as error:
         return {"lost": process.reason_of(error)}
     finally:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import wraps
 from itertools import product
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -42,8 +42,6 @@ class Schedule:
         rewritten: tensors that it stores more than once.
         baseline: whether the other schedules of its problem are held against it.
         conflict: None where the options of a configuration go together, else which do not, in one line.
-        peer: how PyTorch computes the same by the same loop nest: `eager` (a kernel for every operation) or `sdpa` (one
-            fused kernel); empty where it has no such kernels, or another schedule is nearer to them.
         color: in pictures, as `#rrggbb`; one of a palette where empty.
         coverage: which points `validate` measures of it.
         rules: of other programs, by name -> the options that each would choose. Called with problem, configuration
@@ -63,7 +61,6 @@ class Schedule:
     rewritten: frozenset[str] = frozenset()
     baseline: bool = False
     conflict: Callable[[Config], str | None] = lambda config: None
-    peer: Literal["", "eager", "sdpa"] = ""
     color: str = ""
     coverage: Coverage = USUAL_COVERAGE
     outlined: bool = False

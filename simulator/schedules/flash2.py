@@ -283,7 +283,6 @@ SCHEDULE = Schedule(
     launches=launches,
     suited=suited_to_wide_heads,
     reads=("causal", "window"),
-    peer="sdpa",
     color="#0072B2",
     coverage=Coverage(points=TILED + LONG_ROWS + SLOW, weight=6),
 )

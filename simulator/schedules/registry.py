@@ -57,11 +57,6 @@ def default_schedule(problem: type[Problem]) -> str:
     return min(able, key=lambda schedule: (schedule.name != DEFAULT_SCHEDULE, schedule.baseline)).name
 
 
-def schedule_like(peer: str) -> Schedule:
-    """The attention schedule with the loop nest of PyTorch's kernels. Args: peer: `eager` or `sdpa`."""
-    return next(schedule for schedule in all_schedules().values() if schedule.peer == peer)
-
-
 def find_schedule(name: str) -> Schedule:
     """The schedule of that name.
 

@@ -190,7 +190,6 @@ SCHEDULE = Schedule(
     launches=launches,
     supports=supports,
     reads=("causal", "window", "dropout"),
-    peer="eager",
     color="#E69F00",
     coverage=Coverage(points=PIPELINE, weight=3),
 )

@@ -11,6 +11,7 @@ import argparse
 import json
 from collections.abc import Callable, Iterator
 from datetime import date
+from functools import partial
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
@@ -24,10 +25,10 @@ from tilesight.kernels.launch.launch import device_of, run
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.registry import find_schedule
-from tilesight.validate.experiments.peers import runner
 from tilesight.validate.measure.pipeline import prepare
 from tilesight.validate.timing.timing import tare_s, time_run
 from tilesight.validate.timing.track import Track
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 SHAPES = ((4, 32, 1024, 64), (4, 32, 2048, 64), (4, 32, 4096, 64), (4, 16, 4096, 128), (1, 16, 16384, 128))
 PRODUCT_SHAPES = ((4, 32, 1024, 64), (4, 32, 4096, 64), (4, 16, 4096, 128))
@@ -39,6 +40,7 @@ TILES = {
 SPECIALISED = {64: ((128, 128, 4, 2),), 128: ((128, 128, 4, 2), (128, 64, 4, 2))}
 """The same, with specialised warps, which take two stages at most."""
 ORDERS = {False: ("m-fast",), True: ("longest-first", "m-reversed")}
+BACKENDS = {"sdpa-flash": SDPBackend.FLASH_ATTENTION, "sdpa-cudnn": SDPBackend.CUDNN_ATTENTION}
 FINALISTS, TURNS = 4, 5
 PRODUCT_TILES = ((128, 64, 4, 4), (256, 64, 8, 4), (128, 128, 4, 3), (128, 128, 8, 3), (128, 64, 8, 3), (128, 64, 4, 3))
 
@@ -60,6 +62,12 @@ def candidates(problem: AttentionProblem, device: Any) -> Iterator[tuple[str, La
                 yield name + (f" {order}" if order != "m-fast" else "") + (" specialised" if more else ""), launch
 
 
+def sdpa(backend: SDPBackend, causal: bool, *tensors: torch.Tensor) -> torch.Tensor:
+    """O (B, H, M, D) of Q, K, V by one of torch's backends."""
+    with sdpa_kernel(backend):
+        return torch.nn.functional.scaled_dot_product_attention(*tensors, is_causal=causal)
+
+
 def timed(track: Track, tare: float, work: Callable[[], Any]) -> float:
     """Median time of a run, L2 warm [s]."""
     return time_run(track, work, l2="warm", tare=tare, cap_s=0.15).median_s
@@ -78,7 +86,7 @@ def attention(track: Track, tare: float, problem: AttentionProblem, device: Any)
     final = sorted(first, key=first.__getitem__)[:FINALISTS]
     shape = (problem.batch, problem.heads, problem.seqlen_q, problem.head_dim)
     given = [tensors[name].view(shape) for name in "QKV"]
-    peers = {name: runner(name, problem, *given) for name in ("sdpa-flash", "sdpa-cudnn")}
+    peers = {name: partial(sdpa, backend, problem.causal, *given) for name, backend in BACKENDS.items()}
     turns: dict[str, list[float]] = {name: [] for name in (*final, *peers)}
     for _ in range(TURNS):
         for name, taken in turns.items():

@@ -40,25 +40,6 @@ def test_both_passes_are_what_each_is_alone(command: str, capsys: pytest.Capture
     assert (step["kept_bytes"], step["peak_memory_bytes"]) == (2 * 256 * (4 * 128 + 4), 2 * 256 * (8 * 128 + 8))
 
 
-def test_the_checkpoint_compares_the_gradients_too(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the baseline of the backward pass and its default, whose launches are compiled where there is no GPU."""
-    for name, value in (("LENGTHS", (256,)), ("MAP_BATCHES", (1,)), ("MAP_LENGTHS", (256,))):
-        monkeypatch.setattr(f"tilesight.validate.experiments.checkpoint.{name}", value)
-    monkeypatch.setattr("tilesight.validate.experiments.checkpoint_values.SPEEDUP_LENGTHS", (256,))
-    shape = ["--problem", "heads=2", "--problem", "batch=1", "--device", "h200", "--json"]
-    documents = {}
-    for name in ("forward", "backward", "both"):
-        assert main(["validate", "--checkpoint", "--pass", name, *shape]) == 0
-        documents[name] = json.loads(capsys.readouterr().out)
-    assert documents["backward"]["standard"] == "naive_backward"
-    times = {
-        name: [cell["time_s"]["predicted"] for cell in document["lengths"]] for name, document in documents.items()
-    }
-    assert times["both"] == [sum(pair) for pair in zip(times["forward"], times["backward"], strict=True)]
-
-
 def test_compare_pairs_the_passes_of_each_schedule(capsys: pytest.CaptureFixture[str]) -> None:
     """A step of standard attention holds P from one pass to the other, a step of flash none; both in one table."""
     schedules = ("--schedule", "naive", "--schedule", "flash2")

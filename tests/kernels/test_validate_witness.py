@@ -1,6 +1,5 @@
-"""Witnesses on a CPU: poison, outputs that nobody wrote, outputs that are old, and peers that are wrong."""
+"""Witnesses on a CPU: poison, outputs that nobody wrote, and outputs that are old."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,8 +12,6 @@ if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import torch
-from tilesight.kernels.reference import attention
-from tilesight.validate.experiments.run_peer import peer_error
 from tilesight.validate.measure.output_checks import is_stale, poison, ran, untouched_fraction
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.uint8, torch.float8_e4m3fn]
@@ -90,21 +87,3 @@ def test_what_triton_launched_is_told_as_it_is() -> None:
         12,
         65536,
     )
-
-
-@pytest.mark.parametrize("peer", ["sdpa-flash", "eager"])
-def test_a_wrong_peer_is_seen(peer: str) -> None:
-    """What the reference computes is allowed, a mask too many is not."""
-    shape = (PROBLEM.batch, PROBLEM.heads)
-    q = torch.randn((*shape, PROBLEM.seqlen_q, PROBLEM.head_dim), dtype=torch.float16)
-    k, v = (torch.randn((*shape, PROBLEM.seqlen_k, PROBLEM.head_dim), dtype=torch.float16) for _ in range(2))
-    job = {"peer": peer, "device": {"name": "h200", "set": []}}
-    right = attention(q, k, v, working=True).o
-    wrong = attention(q, k, v, working=True, causal=True).o
-    errors = [peer_error(job, PROBLEM, {"Q": q, "K": k, "V": v, "O": o}) for o in (right, wrong)]
-    assert errors[0] <= 1.0 < errors[1]
-
-
-def test_what_dropout_leaves_of_a_peer_is_not_judged() -> None:
-    """Nobody knows which elements it dropped."""
-    assert peer_error({"peer": "eager"}, replace(PROBLEM, dropout=0.1), {}) == 0.0

@@ -46,7 +46,7 @@ OPTIONS_OF_COMMANDS = {
     "calibrate": {"--base": MACHINE["--device"], "--only": ["hbm", "l2,hbm"]},
     "check-softmax": {"--adapter": ["softmax"], "--dtype": ["fp16"], "--examples": ["1"], "--law": ["oracle"],
                       "--declare": ["masking=none", "dtype=fp16"], "--seed": ["1"]},
-    "validate": {"--read": ["none.json"], "--checkpoint": [], "--launches": [], "--full": [], "--seed": ["1"],
+    "validate": {"--read": ["none.json"], "--full": [], "--seed": ["1"],
                  "--problem": ["seqlen=64"], "--results": ["none/x"], "--gpus": ["2"], "--device": MACHINE["--device"]},
 }  # fmt: skip
 PINNED = {"--block-m": "64", "--block-n": "64", "--num-warps": "4", "--num-stages": "2"}

@@ -10,7 +10,6 @@ from support.made_rows import row_of
 from support.made_up import SOME_TRAFFIC, a_launch
 from support.made_up_measurements import a_point, a_validation, compared, some_points
 from support.strategies import TOY
-from tilesight.simulator.device.device import load_device
 from tilesight.simulator.explore.explore import explore
 from tilesight.simulator.prediction.ceiling import Ceiling
 from tilesight.simulator.prediction.kernel_row import KernelRow, SourceTime
@@ -19,8 +18,6 @@ from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.report.html import explore_html
 from tilesight.simulator.report.kernels.html import kernels_html
 from tilesight.simulator.report.page import Made
-from tilesight.validate.experiments import checkpoint as checkpoints
-from tilesight.validate.report.checkpoint import checkpoint_html
 from tilesight.validate.report.html import validate_html
 
 from tilesight.diffing.difference import Difference
@@ -100,17 +97,7 @@ def validate_page() -> str:
     return validate_html(a_validation(*points), MADE)
 
 
-def checkpoint_page() -> str:
-    """A small one: two lengths, one batch."""
-    problem = AttentionProblem(batch=1, heads=2, seqlen_q=512, seqlen_k=512, head_dim=64)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints, "LENGTHS", (512, 1024))
-        patch.setattr(checkpoints, "MAP_BATCHES", (1,))
-        patch.setattr(checkpoints, "MAP_LENGTHS", (512,))
-        return checkpoint_html(checkpoints.predict(problem, load_device("h200")), MADE)
-
-
-PAGES = (explore_page, predict_page, diff_page, tune_page, validate_page, checkpoint_page)
+PAGES = (explore_page, predict_page, diff_page, tune_page, validate_page)
 
 
 @pytest.fixture(scope="module")

@@ -49,31 +49,20 @@ class Named:
         return tuple(f"device changed by --set {setting}" for setting in self.settings)
 
 
-def gpu_missing() -> str | None:
-    """Why no kernel can run here; None where one can."""
-    from ..kernels.launch.availability import missing_gpu
-
-    return missing_gpu()
-
-
 def need_gpu() -> None:
     """Raises: BadInput: no kernel can run here."""
-    reason = gpu_missing()
-    if reason:
+    from ..kernels.launch.availability import missing_gpu
+
+    if reason := missing_gpu():
         raise BadInput(f"{reason}; {DOCTOR}")
 
 
-def device_named(name: str | None, settings: Sequence[str] | None, *, without_gpu: str | None = None) -> Named:
+def device_named(name: str | None, settings: Sequence[str] | None) -> Named:
     """The device of that name; where it is None, the one of this machine's GPU.
-
-    Args:
-        without_gpu: name of the device where there is no GPU; a GPU is needed where None.
 
     Raises:
         BadInput: it is unknown, or there is no GPU or no device file for it.
     """
-    if name is None and without_gpu and gpu_missing():
-        name = without_gpu
     if name is None:
         need_gpu()
         import torch
@@ -88,15 +77,15 @@ def device_named(name: str | None, settings: Sequence[str] | None, *, without_gp
     return Named(device=device, name=full_name, settings=tuple(settings or ()))
 
 
-def compiler(device: Device, workers: int, *, code: bool = False) -> "Compiler":
-    """What compiles launches ahead of time, and shows how far it is. Args: code: keep the machine code."""
+def compiler(device: Device, workers: int) -> "Compiler":
+    """What compiles launches ahead of time, and shows how far it is."""
 
     def compiled(wanted: "Sequence[tuple[Launch, Problem]]") -> "list[Resources | Refusal]":
         from ..kernels.compile.compile import compile_many
         from ..kernels.compile.outcomes import Compiled
 
         with progress("kernels compiled") as tick:
-            outcomes = compile_many(wanted, device, workers=workers, progress=tick, code=code)
+            outcomes = compile_many(wanted, device, workers=workers, progress=tick)
         return [outcome.resources if isinstance(outcome, Compiled) else outcome for outcome in outcomes]
 
     return compiled

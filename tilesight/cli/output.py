@@ -128,13 +128,16 @@ def answer(asked: Asked, text: Callable[[], str], value: Callable[[], Any], **fi
         asked: the options of the command.
         text: for people.
         value: what is printed as JSON in its place where that is asked for.
-        files: option -> what makes its content, of `csv` its rows; None: there is none to write.
+        files: option -> what makes its content, of `csv` its rows; None: there is none to write. Where a command has
+            `--json-file`, its file gets the JSON.
 
     Raises:
         ReaderLeft, Failed: stdout, or a file, cannot be written; the text names it.
     """
     from ..simulator.display import render
 
+    if hasattr(asked, "json_file"):
+        files["json_file"] = lambda: render.to_json(value())
     shown = render.to_json(value()) if asked.json else text()
     unread: Exception | None = None
     try:

@@ -213,41 +213,6 @@ def _compared(device: Device, row: Row) -> Comparison:
     return compare(row, prediction)
 
 
-def predict_points(
-    points: Sequence[Point],
-    device: Device,
-    *,
-    compiler: Compiler | None = None,
-    overheads: Sequence[str] = (OVERHEAD,),
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> dict[tuple[Point, str], Prediction | Refusal]:
-    """Predict points that were not measured, or say why they cannot run.
-
-    Args:
-        points: to predict.
-        device: to predict them for.
-        compiler: as of `compiled`.
-        overheads: whether launches follow each other in a `stream` or a `graph`; each point is predicted in each way.
-        workers, progress: as `simulator.explore`.
-
-    Returns:
-        Point and overhead -> what is predicted.
-    """
-    made = list(zip(points, compiled(points, device, compiler), strict=True))
-    jobs = [(point, launches, overhead) for overhead in overheads for point, launches in made]
-
-    def predicted(job: tuple[Point, tuple[Launch, ...] | Refusal, str]) -> Prediction | Refusal:
-        point, launches, overhead = job
-        if isinstance(launches, Refusal):
-            return launches
-        resources = [launch.resources for launch in launches] if compiler else None
-        return predict_point(point, device, resources, overhead, launches)
-
-    names = [(point, overhead) for point, _, overhead in jobs]
-    return dict(zip(names, run_all(predicted, jobs, workers, progress), strict=True))
-
-
 def predict_point(
     point: Point,
     device: Device,

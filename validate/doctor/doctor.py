@@ -15,7 +15,6 @@ from ...simulator import units
 from ...simulator.display import render
 from ...simulator.limits import OLDEST_CAPABILITY
 from ...simulator.problems.attention import AttentionProblem
-from ..experiments.peers import fallback
 
 SCHEMA = "tilesight.doctor/1"
 OLDEST = {"torch": (2, 5), "triton": (3, 4)}
@@ -56,22 +55,19 @@ class Host:
         version: version of an installed package; None where there is none.
         torch_gpu: what torch says of CUDA: `cuda` (version torch was built for, or None), `available`, `why`.
         counters: ncu's version, and why counters cannot be had (empty where they can).
-        kernels: for each peer the family of the kernels that it really runs for a problem, or (with an empty family)
-            the reason why it runs none.
     """
 
     command: Callable[[Sequence[str]], str | None]
     version: Callable[[str], str | None]
     torch_gpu: Callable[[], Mapping[str, Any]]
     counters: Callable[[], tuple[str, str]]
-    kernels: Callable[[Sequence[str], AttentionProblem], Mapping[str, tuple[str, str]]]
 
 
 def examine(host: Host, problem: AttentionProblem) -> list[Check]:
     """Look at everything, in the order in which one thing needs the other.
 
     Args:
-        problem: shape for which SDPA's backends are asked.
+        problem: shape whose tensors have to fit.
     """
     smi = host.command(
         ["nvidia-smi", "--query-gpu=name,compute_cap,driver_version,memory.total,memory.free", "--format=csv,noheader"]
@@ -92,21 +88,15 @@ def examine(host: Host, problem: AttentionProblem) -> list[Check]:
     checks += [
         _extra("cuda.bindings", host.version("cuda-bindings"), "calibrate cannot run", "pip install cuda-bindings"),
         _extra("NVML", host.version("nvidia-ml-py"), "calibrate reads no power", "pip install nvidia-ml-py"),
-        _extra("flash-attn", host.version("flash-attn"), "it has no row in --peers", "pip install flash-attn"),
     ]
-    if works:
-        checks += [_backend(name, *answer) for name, answer in host.kernels(SDPA, problem).items()]
     if gpus:
         checks += [_memory(gpus[0], problem), _others(others or "")]
     return checks
 
 
-SDPA = ("sdpa", "sdpa-flash", "sdpa-efficient", "sdpa-cudnn", "sdpa-math")
-
-
 def looks_at_problem(checks: Sequence[Check]) -> bool:
-    """Whether one of the checks depends on the problem: SDPA's backends, or memory."""
-    return any(check.name in (*SDPA, "memory") for check in checks)
+    """Whether one of the checks depends on the problem: that of memory does."""
+    return any(check.name == "memory" for check in checks)
 
 
 def can_validate(checks: Sequence[Check]) -> bool:
@@ -206,15 +196,6 @@ def _extra(name: str, version: str | None, without: str, remedy: str) -> Check:
     if version is None:
         return Check(name=name, state="note", seen=f"not installed: {without}", remedy=remedy)
     return Check(name=name, state="ok", seen=version)
-
-
-def _backend(name: str, family: str, why: str) -> Check:
-    if why:
-        return Check(name=name, state="note", seen="does not take this shape", remedy=why)
-    fell_back = fallback(name, family)
-    if fell_back:
-        return Check(name=name, state="note", seen=fell_back, remedy="its row in --peers says so too")
-    return Check(name=name, state="ok", seen=f"{family} kernels run")
 
 
 def _memory(gpu: SmiGpu, problem: AttentionProblem) -> Check:

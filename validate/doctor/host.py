@@ -5,20 +5,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib import metadata
 from typing import Any
 
-from ...simulator.problems.attention import AttentionProblem
 from .doctor import Host
 
 QUERY_S = 30.0
-PROFILE_S = 120.0
 
 
 def this_host() -> Host:
     """The machine that this runs on."""
-    return Host(command=output_of, version=version_of, torch_gpu=_torch_says, counters=_ncu_says, kernels=_profiled)
+    return Host(command=output_of, version=version_of, torch_gpu=_torch_says, counters=_ncu_says)
 
 
 def output_of(command: Sequence[str]) -> str | None:
@@ -58,22 +55,6 @@ def _torch_says() -> Mapping[str, Any]:
         return {"cuda": "unknown", "available": False, "l2_bytes": 0, "why": "import torch fails"}
     answer: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return answer
-
-
-def _profiled(peers: Sequence[str], problem: AttentionProblem) -> Mapping[str, tuple[str, str]]:
-    from ..measure.session import GpuSession
-    from ..measurement import reason_in
-    from ..timing.kernel_runs import family_of
-
-    profiles, session = {}, GpuSession("0", timeout_s=PROFILE_S)
-    try:
-        for peer in peers:
-            answer = session.answer({"do": "profile", "way": "stream", "peer": peer, "problem": asdict(problem)})
-            names = [kernel["name"] for kernel in answer.get("kernels", ())]
-            profiles[peer] = (family_of(names), "") if names else ("", reason_in(answer))
-    finally:
-        session.close()
-    return profiles
 
 
 def _ncu_says() -> tuple[str, str]:

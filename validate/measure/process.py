@@ -1,4 +1,4 @@
-"""What jobs share in a process on a GPU: the machine, its memory, the track of its timings, and what errors say."""
+"""What jobs share in a process on a GPU: the machine, the track of its timings, and what errors say."""
 
 import re
 import subprocess
@@ -23,10 +23,6 @@ PHRASES = (
 """Words of an error -> kind of failure."""
 
 
-class Unavailable(Exception):
-    """A job that cannot be done here, which harms no other; the text is the reason, in one line."""
-
-
 def describe(job: Mapping[str, Any]) -> dict[str, Any]:
     """The GPU of this process, and what drives it; `ncu` is left to the one who asks."""
     import torch
@@ -44,16 +40,6 @@ def describe(job: Mapping[str, Any]) -> dict[str, Any]:
         date=date.today().isoformat(),
         commit=_said(["git", "-C", str(folder), "log", "-1", "--format=%h", "--", "../../kernels"]),
     ).to_dict()
-
-
-def memory(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Device memory that this process can take, with its context made and nothing held [B]."""
-    import torch
-
-    torch.zeros(1, device="cuda")
-    forget()
-    free_bytes, total_bytes = torch.cuda.mem_get_info()
-    return {"free_bytes": free_bytes, "total_bytes": total_bytes, "gpu": torch.cuda.get_device_name()}
 
 
 def reason_of(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Points on the GPU of this process: measured, timed alone, tried for memory, or run under ncu; jobs of `worker`.
+"""Points on the GPU of this process: measured, or run under ncu; jobs of `worker`.
 
 A job names a point, the device that its launches are built for, and the resources that the compiler promised.
 """
@@ -16,22 +16,17 @@ from ..points.point import Point
 from .process import track_and_tare
 
 NO_COUNTERS = "not counted yet"
-CAP_S = 0.3
-"""Time for the samples of a point that is timed alone: there are many, and their ratios are what counts [s]."""
 
 
-def job_of(
-    point: Point, device: Mapping[str, Any], resources: tuple[Resources, ...] = (), do: str = "point"
-) -> dict[str, Any]:
+def job_of(point: Point, device: Mapping[str, Any], resources: tuple[Resources, ...] = ()) -> dict[str, Any]:
     """What a worker needs to know.
 
     Args:
         device: `name`, and `set` (a list of `key=value`).
         resources: of each launch, where a compiler has promised any.
-        do: what is asked for.
     """
     promised = [taken.to_dict() for taken in resources]
-    return {"do": do, "key": point.key, "point": point.to_dict(), "device": dict(device), "resources": promised}
+    return {"do": "point", "key": point.key, "point": point.to_dict(), "device": dict(device), "resources": promised}
 
 
 def read_job(job: Mapping[str, Any]) -> tuple[Point, Device, tuple[Launch, ...]]:
@@ -89,45 +84,6 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
         spent_s=time.monotonic() - begin,
     )
     return {"measurement": measurement.to_dict(), "kernels": [kernel.metadata.name for kernel in kernels]}
-
-
-def time_point(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Warm time and peak memory of a point, its outputs not looked at."""
-    from ..timing.timing import time_run
-    from .pipeline import prepare
-
-    point, _, launches = read_job(job)
-    track, tare = track_and_tare()
-    pipeline, peak_bytes = prepare(launches, point.problem)
-    timing = time_run(track, pipeline.run, l2="warm", launches=len(launches), tare=tare, cap_s=CAP_S)
-    return {"timing": timing.to_dict(), "peak_memory_bytes": peak_bytes}
-
-
-def fits(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether a point finds the memory that it needs, and runs there.
-
-    A pipeline runs as a whole. A schedule of one launch may take minutes at such lengths:
-    it gets all its memory, but runs only its first `ctas` CTAs.
-    """
-    import torch
-
-    from ...kernels.launch.launch import allocate, run
-    from ...kernels.launch.registry import find_twin
-    from .pipeline import prepare
-
-    point, _, launches = read_job(job)
-    if len(launches) > 1:
-        _, peak_bytes = prepare(launches, point.problem)
-        return {"peak_memory_bytes": peak_bytes}
-    (launch,) = launches
-    twin = find_twin(launch, point.problem)  # before the grid is cut: the kernel must not take it for a persistent one
-    before_bytes = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    tensors = {tensor.name: allocate(tensor, torch.device("cuda")) for tensor in launch.program.tensors}
-    x, y, z = launch.grid
-    run(twin, replace(launch, grid=(min(x, job["ctas"]), y, z)), tensors)
-    torch.cuda.synchronize()
-    return {"peak_memory_bytes": torch.cuda.max_memory_allocated() - before_bytes}
 
 
 def run_under_ncu(job: Mapping[str, Any]) -> None:

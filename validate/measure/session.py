@@ -38,8 +38,6 @@ again at most."""
 MOST_FAILED_COUNTS = 3
 """Points that ncu may fail on alone before a session stops asking it."""
 
-Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""How a job is answered: by `GpuSession.answer`, or by a stand-in."""
 Counts = tuple[list[CountedLaunch], list[dict[str, float]]]
 """What was counted of launches, in order: as ncu says it, and in our fields."""
 Counting = Callable[[Sequence[Mapping[str, Any]]], Counts]

@@ -103,11 +103,6 @@ def runnable_config(schedule: str, **chosen: Any) -> Config:
     return runnable.config(**{**runnable.in_triton, **chosen})
 
 
-def default_point(schedule: str, problem: Problem) -> Point:
-    """A problem in a schedule's default configuration, on a warm L2."""
-    return Point(schedule=schedule, problem=problem, config=runnable_config(schedule), l2="warm")
-
-
 def able(schedules: Sequence[str], device: Device) -> tuple[list[str], dict[str, str]]:
     """The schedules that a device can run at all; and name -> why not, for the others."""
     left_out = {}

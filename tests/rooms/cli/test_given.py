@@ -60,9 +60,7 @@ def test_what_is_given_twice_is_an_error(capsys: pytest.CaptureFixture[str], arg
         ("explore --cost tiles --registers 64", "--cost tiles: changes nothing with --registers"),
         ("explore --json --top 3 --csv x --html x", "--html 'x': is the file of --csv already"),
         ("devices --set sms=2", "--set 'sms=2': name the device that it changes"),
-        ("validate --checkpoint --gpus 2", "--gpus 2: changes nothing with --checkpoint"),
         ("validate --seed 3", "--seed 3: changes nothing without --full"),
-        ("validate --launches --html x", "--html x: changes nothing with --launches"),
         ("check-softmax x:y --dtype fp16 --declare dtype=fp32", "--dtype fp16 and --declare dtype=fp32: give one"),
     ],
 )

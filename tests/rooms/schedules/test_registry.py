@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tilesight.simulator import schedules
-from tilesight.simulator.schedules.registry import all_schedules, find_schedule, schedule_like
+from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 
 SHARED = (
     "__init__",
@@ -32,11 +32,6 @@ def test_every_file_is_a_schedule_of_the_same_name() -> None:
 def test_a_schedule_is_found_by_name() -> None:
     """The same object as in the registry."""
     assert find_schedule("flash2") is all_schedules()["flash2"]
-
-
-def test_pytorchs_ways_have_a_schedule_of_the_same_loop_nest() -> None:
-    """Eager code one of several kernels, SDPA one of a single kernel."""
-    assert {peer: schedule_like(peer).name for peer in ("eager", "sdpa")} == {"eager": "unfused", "sdpa": "flash2"}
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:

@@ -33,7 +33,6 @@ class MadeUpProcess:
     [
         ({"peak_memory_bytes": 512}, 0),
         ({"lost": "out of memory: CUDA", "out_of_memory": True, "healthy": True}, 0),
-        ({"lost": "sdpa-cudnn: no", "healthy": True}, 0),
         ({"lost": "illegal address: CUDA error"}, 1),
     ],
 )
@@ -43,7 +42,7 @@ def test_only_a_process_that_may_be_broken_is_ended(
     """A new one takes seconds to start; a broken context would spoil every later answer."""
     process = MadeUpProcess(answer)
     monkeypatch.setattr(session, "WorkerProcess", lambda *arguments: process)
-    assert session.GpuSession("0").answer({"do": "time"}) == answer
+    assert session.GpuSession("0").answer({"do": "point"}) == answer
     assert process.stopped == stopped
 
 
@@ -59,8 +58,8 @@ def test_a_process_that_dies_costs_one_answer(monkeypatch: pytest.MonkeyPatch) -
     process = MadeUpProcess(WorkerDied("the process on the GPU died (signal 11, SIGSEGV)"), {"free_bytes": 1})
     monkeypatch.setattr(session, "WorkerProcess", lambda *arguments: process)
     asked = session.GpuSession("0")
-    assert asked.answer({"do": "fits"}) == {"lost": "the process on the GPU died (signal 11, SIGSEGV)"}
-    assert asked.answer({"do": "memory"}) == {"free_bytes": 1}
+    assert asked.answer({"do": "point"}) == {"lost": "the process on the GPU died (signal 11, SIGSEGV)"}
+    assert asked.answer({"do": "machine"}) == {"free_bytes": 1}
     asked.close()
     assert process.stopped == 1
 

@@ -1,12 +1,9 @@
 """What real instruments printed, recorded on an H200: every field is read, and the figures are those of the launches.
 
-`tests/recorded` holds the table of one `ncu` run over `POINTS`, its list of metrics (cut to the families in use),
-and traces of `torch.profiler` (cut to what ran on the GPU).
+`tests/recorded` holds the table of one `ncu` run over `POINTS`, and its list of metrics (cut to the families in use).
 """
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tilesight.simulator.device.device import load_device
@@ -15,16 +12,13 @@ from tilesight.simulator.launch.walk import tally
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.validate.counters.ncu_output import CountedLaunch, offered, parse
 from tilesight.validate.counters.table import COUNTERS, fields_of, resolve
-from tilesight.validate.experiments.peers import PEERS
 from tilesight.validate.measure.doubts import counter_doubts
 from tilesight.validate.measurement import LaunchMeasurement
 from tilesight.validate.points.point import Point, runnable_config
-from tilesight.validate.timing.kernel_runs import family_of, kernels_in, pass_of
 
 RECORDED = Path(__file__).parents[2] / "recorded"
-TABLE, QUERY, PROFILES = (RECORDED / name for name in ("ncu-h200.csv", "ncu-h200-metrics.txt", "profiles-h200.json"))
+TABLE, QUERY = RECORDED / "ncu-h200.csv", RECORDED / "ncu-h200-metrics.txt"
 needs_counters = pytest.mark.skipif(not TABLE.exists(), reason="no counters are recorded yet")
-needs_profiles = pytest.mark.skipif(not PROFILES.exists(), reason="no profiles are recorded yet")
 
 H200 = load_device("h200")
 SMALL = AttentionProblem(batch=2, heads=16, seqlen_q=1024, seqlen_k=1024, head_dim=64)
@@ -40,7 +34,6 @@ POINTS = [
     )
 ]
 ALLOCATED = ("registers_per_thread", "smem_bytes_per_cta")
-PASSES = 3
 
 
 def counted() -> list[tuple[Point, Launch, CountedLaunch, dict[str, float]]]:
@@ -114,29 +107,3 @@ def test_the_clock_lies_between_idle_and_boost() -> None:
     """Cycles over time is a clock that the GPU has."""
     for _, _, _, fields in counted():
         assert 0.5 * H200.tensor_clock_hz < fields["cycles"] / fields["time_s"] < 1.05 * H200.boost_clock_hz
-
-
-def profiles() -> dict[str, Any]:
-    """`what-way` -> trace."""
-    recorded: dict[str, Any] = json.loads(PROFILES.read_text("utf-8"))
-    return recorded
-
-
-@needs_profiles
-@pytest.mark.parametrize("way", ["stream", "graph"])
-@pytest.mark.parametrize(("what", "names"), [("naive", "scores softmax output"), ("flash2", "flash2")])
-def test_our_pipelines_launch_their_kernels_in_order(what: str, names: str, way: str) -> None:
-    """As often as they have launches, and nothing else."""
-    whole = pass_of(kernels_in(profiles()[f"{what}-{way}"]), PASSES)
-    assert [name for name, _ in whole.kernels] == [f"{name}_kernel" for name in names.split()]
-
-
-@needs_profiles
-@pytest.mark.parametrize("peer", ["eager", "sdpa", "sdpa-efficient", "sdpa-cudnn", "sdpa-math"])
-def test_the_kernels_of_a_peer_tell_its_family(peer: str) -> None:
-    """Real names, in a stream and in a graph, fall into the family that was asked for."""
-    for way in ("stream", "graph"):
-        trace = profiles().get(f"{peer}-{way}")
-        if trace is not None:
-            family = family_of([kernel.name for kernel in kernels_in(trace)])
-            assert family == PEERS[peer] if PEERS[peer] else family in ("flash", "cudnn", "efficient")

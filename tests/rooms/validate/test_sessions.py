@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -77,12 +76,12 @@ def test_validate_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
     """Every promised option is in its help, also without a GPU."""
     assert main(["validate", "--help"]) == 0
     text = capsys.readouterr().out
-    promised = "schedule only config peers full seed json json-file html results gpus fail-on no-counters l2 checkpoint"
-    assert [name for name in [*promised.split(), "launches"] if f"--{name} " not in text] == []
+    promised = "schedule only config full seed json json-file html results gpus fail-on no-counters l2"
+    assert [name for name in promised.split() if f"--{name} " not in text] == []
 
 
 @pytest.mark.usefixtures("no_gpu")
-@pytest.mark.parametrize("arguments", [(), ("--device", "h200"), SMALL, ("--launches", *SMALL)])
+@pytest.mark.parametrize("arguments", [(), ("--device", "h200"), SMALL])
 def test_without_a_gpu_one_line_says_so(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> None:
     """Whatever is asked for; it points to the doctor."""
     said = _error(capsys, *arguments)
@@ -99,7 +98,6 @@ def test_without_a_gpu_one_line_says_so(capsys: pytest.CaptureFixture[str], argu
         (("--fail-on", ""), "--fail-on '': must be NAME=SIZE"),
         (("--full", *SMALL), "--problem and --full: do not go together"),
         (("--read", "x", "--results", "y"), "--results y: changes nothing with --read; leave it out"),
-        (("--checkpoint", "--launches"), "--checkpoint and --launches: do not go together"),
         (("--read", "no/such/file"), "--read 'no/such/file': cannot be read (No such file or directory)"),
         (("--schedule", "flash9", *SMALL), "schedule 'flash9' is unknown"),
         (("--only", "zz*", *SMALL), "--only 'zz*': matches none of "),
@@ -289,61 +287,3 @@ def test_the_set_is_that_of_the_seed(capsys: pytest.CaptureFixture[str], gpus: l
     said = [_error(capsys, *arguments, "--seed", seed) for seed in ("0", "1")]
     assert all("matches none of " in line for line in said)
     assert int(said[0].split("matches none of ")[1].split()[0]) >= 300
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch, gpus: list[str]) -> list[str]:
-    """What a process on a GPU is asked; it has no answer to anything."""
-    questions: list[str] = []
-
-    def answer(job: dict[str, Any]) -> dict[str, Any]:
-        questions.append(job["do"])
-        return {"lost": "nobody is here"}
-
-    session = SimpleNamespace(answer=answer, close=lambda: questions.append("stop"))
-
-    def compiler(device: object, workers: int, *, code: bool) -> Any:
-        return lambda wanted: [RESOURCES for _ in wanted]
-
-    monkeypatch.setattr("tilesight.validate.measure.session.GpuSession", lambda gpu, timeout_s: session)
-    monkeypatch.setattr("tilesight.cli.bench.compiler", compiler)
-    return questions
-
-
-def test_peers_stand_beside_our_points(capsys: pytest.CaptureFixture[str], asked: list[str]) -> None:
-    """In the text and in the JSON, with the reason why one is missing; each problem is asked for once a peer."""
-    arguments = ["validate", *SMALL, "--schedule", "flash2", "--no-counters", "--workers", "1", "--peers"]
-    assert main(arguments) == 0
-    text = capsys.readouterr().out
-    assert "tilesight" in text.split("B=1 H=2 M=N=256 D=64 fp16 no mask, cold L2")[1]
-    assert "sdpa-flash: nobody is here" in text
-    assert asked[-1] == "stop"
-    assert main([*arguments, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert {row["peer"] for row in document["peers"]["rows"]} >= {"tilesight", "sdpa-flash", "sdpa-math", "eager"}
-
-
-def test_launches_are_told_without_points(capsys: pytest.CaptureFixture[str], asked: list[str]) -> None:
-    """Predicted and profiled, in a stream and in a graph; what could not be profiled says why."""
-    assert main(["validate", "--launches", *SMALL, "--workers", "1"]) == 0
-    text = capsys.readouterr().out
-    assert "Replayed as a CUDA graph" in text
-    assert "not profiled: nobody is here" in text
-    assert set(asked) == {"profile", "stop"}
-    assert main(["validate", "--launches", *SMALL, "--workers", "1", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["schema"] == "tilesight.launches/1"
-
-
-def test_the_checkpoint_is_told_without_points(
-    capsys: pytest.CaptureFixture[str], asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As text, JSON and a page, over fewer lengths here."""
-    for name, value in (("LENGTHS", (512, 1024, 2048, 4096)), ("MAP_BATCHES", (1,))):
-        monkeypatch.setattr(f"tilesight.validate.experiments.checkpoint.{name}", value)
-    page, file = tmp_path / "out.html", tmp_path / "out.json"
-    arguments = ["validate", "--checkpoint", *SMALL, "--workers", "1", "--html", str(page), "--json-file", str(file)]
-    assert main(arguments) == 0
-    assert "runs out of memory beyond" in capsys.readouterr().out
-    assert json.loads(file.read_text("utf-8"))["schema"] == "tilesight.checkpoint/1"
-    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
-    assert {"memory", "stop"} <= set(asked)

@@ -7,33 +7,27 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from .. import bench
 from ..given import Given, given, made, refuse_unread
 from ..gpu import DOCTOR, MeasureOptions, Named, compiler, device_named, need_gpu
 from ..groups import Group, argument, flag, option, spread
 from ..kernels import TARGET
 from ..limit import LimitOptions, WorkersOptions
-from ..output import PAGE, BadInput, announce_compiler, bad_input, progress, say, text_color, text_width
+from ..output import PAGE, BadInput, announce_compiler, answer, bad_input, progress, say, text_color, text_width
 from ..points import PointsOptions
 from ..validating.functions import validate_function
 from ..validating.tables import TABLE_OPTIONS, TableOptions, validate_table
 
 if TYPE_CHECKING:
     from ...validate.compare.campaign import Validation
-    from ...validate.experiments.peer_rows import PeerRow
     from ...validate.measure.results_file import Header, Row
     from ...validate.points.point import Point
 
 
-MODES = {
-    "--checkpoint": {"--problem", "--pass", "--device", "--set", "--workers", "--json", "--json-file", "--html"},
-    "--launches": {"--problem", "--device", "--set", "--workers", "--json", "--json-file"},
-    "--read": {
-        *("--schedule", "--config", "--only", "--device", "--set", "--fail-on"),
-        *("--json", "--json-file", "--html", "--page", "--workers"),
-    },
+READ_OPTIONS = {
+    *("--read", "--schedule", "--config", "--only", "--device", "--set", "--fail-on"),
+    *("--json", "--json-file", "--html", "--page", "--workers"),
 }
-"""What replaces the default work -> the other options that it reads."""
+"""Options that are read with `--read`."""
 TARGET_OPTIONS = {
     *("--device", "--set", "--l2", "--no-counters", "--results", "--read", "--time-limit", "--json", "--json-file"),
 }
@@ -45,11 +39,6 @@ class ValidateOptions(Group):
 
     target: str | None = argument(*TARGET, default=None)
     fail_on: str | None = option(None, "Exit 1 where an error is larger: hbm_read_bytes=0.1,time=0.2", "NAME=SIZE,...")
-    peers: bool = flag("Also time SDPA's backends, flash-attn and eager attention.")
-    checkpoint: bool = flag(
-        "Compare standard and tiled attention over lengths and batches; without a GPU, predictions only."
-    )
-    launches: bool = flag("Show which kernels each implementation launches; nothing else.")
     json: bool = flag("Print JSON, not tables.")
     json_file: Path | None = option(None, "Also write JSON.", "FILE")
     html: Path | None = option(None, PAGE, "FILE")
@@ -84,15 +73,8 @@ def validate(
         validate_table(chosen, points, how, asked)
         return
     refuse_unread(typed, ["--kind", "--sample", "--part"], "without --table")
-    check_modes(typed)
+    refuse_what_does_not_go_together(typed)
     refuse_unread(typed, ["--time-limit"], "without FILE.py:FUNCTION")
-    if asked.checkpoint:
-        named = device_named(how.device, how.set_, without_gpu=bench.WITHOUT_GPU)
-        bench.checkpoint(points, named, workers.processes, asked, made(context))
-        return
-    if asked.launches:
-        bench.launches(points, device_named(how.device, how.set_), workers.processes, asked)
-        return
     if how.read:
         header, rows, notes = rows_of(how.read)
         device = device_named(how.device or header.device, how.set_)
@@ -102,21 +84,17 @@ def validate(
         device = device_named(how.device, how.set_)
         wanted, notes = points.points(device.device)
         header, rows = measured(wanted, device, how, workers.processes)
-    others = bench.peers_of([row.point for row in rows], device) if asked.peers else []
     validation = compared(header, rows, device, workers.processes, notes)
-    tell_all(context, validation, rows, others, asked, how.read or how.results)
+    tell(context, validation, asked, how.read or how.results)
     if how.results:
         say(f"wrote {how.results}")
     judge(validation, limits)
 
 
-def check_modes(typed: Given) -> None:
-    """Options that do not go together. Raises: BadInput: two modes, or an option that a mode does not read."""
-    modes = [mode for mode in MODES if mode in typed]
-    if len(modes) > 1:
-        raise BadInput(f"{modes[0]} and {modes[1]}: do not go together; give one")
-    for mode in modes:
-        refuse_unread(typed, sorted(set(typed) - MODES[mode] - {mode}), f"with {mode}")
+def refuse_what_does_not_go_together(typed: Given) -> None:
+    """Raises: BadInput: an option that another one makes void."""
+    if "--read" in typed:
+        refuse_unread(typed, sorted(set(typed) - READ_OPTIONS), "with --read")
     if "--schedule" in typed:
         refuse_unread(typed, ["--pass"], "with --schedule, which says it")
     if "--problem" in typed and "--full" in typed:
@@ -218,44 +196,27 @@ def compared(
     return Validation(header=header, device=device.device, comparisons=comparisons, notes=notes)
 
 
-def tell_all(
-    context: typer.Context,
-    validation: "Validation",
-    rows: Sequence["Row"],
-    others: "Sequence[PeerRow]",
-    asked: ValidateOptions,
-    measurements: Path | None,
-) -> None:
-    """Print the tables, and where there are peers, ours among them; or JSON. Write the files.
+def tell(context: typer.Context, validation: "Validation", asked: ValidateOptions, measurements: Path | None) -> None:
+    """Print the tables, or JSON; write the files.
 
     Args:
         context: of the command.
         validation: what is told.
-        rows: its measurements.
-        others: the peers.
         asked: which files are written.
         measurements: the file that holds them.
     """
-    from ...validate.experiments.peer_rows import ours, peers_dict, peers_text
     from ...validate.report.page import page_text
     from ...validate.report.text import validate_text
-
-    beside = [*ours(rows), *others] if others else []
-    document = validation.to_dict() | ({"peers": peers_dict(beside)} if others else {})
-
-    def text() -> str:
-        table = validate_text(validation, text_width(), text_color())
-        return f"{table}\n{peers_text(beside, text_width(), text_color())}" if others else table
 
     def html() -> str:
         from ...validate.report.html import validate_html  # loads matplotlib
 
         return validate_html(validation, made(context))
 
-    bench.on_progress(
+    answer(
         asked,
-        document,
-        text,
+        lambda: validate_text(validation, text_width(), text_color()),
+        validation.to_dict,
         html=html,
         page=lambda: page_text(validation, measurements),
     )

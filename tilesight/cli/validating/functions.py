@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..bench import on_progress
 from ..gpu import MeasureOptions, Named, device_named, need_gpu
 from ..kernels import Function, users_code
 from ..limit import LimitOptions
 from ..options import device_notes
-from ..output import Asked, BadInput, say, text_color, text_width, write_file
+from ..output import Asked, BadInput, answer, say, text_color, text_width, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +40,7 @@ def validate_function(target: str, l2: str, how: MeasureOptions, limit: LimitOpt
         comparison = compare_function(replace(outcome.prediction, notes=notes), measured)
     except ValueError as error:
         raise BadInput(f"--read {str(how.read)!r}: {error}" if how.read else str(error)) from None
-    on_progress(asked, function_dict(comparison), lambda: function_text(comparison, text_width(), text_color()))
+    answer(asked, lambda: function_text(comparison, text_width(), text_color()), lambda: function_dict(comparison))
     if not comparison.launches:
         raise typer.Exit(1)
 

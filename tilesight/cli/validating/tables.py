@@ -3,11 +3,10 @@
 import json
 from pathlib import Path
 
-from ..bench import on_progress
 from ..gpu import MeasureOptions
 from ..groups import Group, option, word
 from ..options import device_given
-from ..output import Asked, BadInput, progress, text_color, text_width, write_file
+from ..output import Asked, BadInput, answer, progress, text_color, text_width, write_file
 from ..points import PointsOptions
 
 TABLE_OPTIONS = {
@@ -62,8 +61,8 @@ def validate_table(chosen: TableOptions, points: PointsOptions, how: MeasureOpti
     if how.results:
         lines = [tables_dict(scored, said), *map(row_dict, predicted)]
         write_file(how.results, "".join(f"{json.dumps(line)}\n" for line in lines))
-    on_progress(
+    answer(
         asked,
-        tables_dict(scored, said),
         lambda: tables_text(scored, predicted, said, text_width(), text_color()),
+        lambda: tables_dict(scored, said),
     )

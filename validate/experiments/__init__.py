@@ -1,1 +1,0 @@
-"""Beside points: peers, the checkpoint of a lesson, and profiles of launches."""
