@@ -89,21 +89,18 @@ def attention(
         In rows that see no key O is 0 and LSE -inf.
     """
     batch, heads, rows, _ = q.shape
-    group, keys = heads // k.shape[1], k.shape[2]
+    group = heads // k.shape[1]
     precision = torch.float32 if working else torch.float64
     output = torch.bfloat16 if q.dtype == FP8 else q.dtype
     o = torch.empty((*q.shape[:3], v.shape[3]), dtype=output if working else precision, device=q.device)
     lse = torch.empty((batch, heads, rows), dtype=precision, device=q.device)
     largest_score = torch.zeros((batch, heads), dtype=precision, device=q.device)
-    pattern = pattern_of(mask)
-    causal = causal or pattern.is_causal
-    hidden = ~visible_keys(Mask(causal=causal, window=window, pattern=pattern), rows, keys, q.device)
+    whole_mask = Mask(causal=causal or pattern_of(mask).is_causal, window=window, pattern=pattern_of(mask))
+    hidden = ~visible_keys(whole_mask, rows, k.shape[2], q.device)
     for b in range(batch):
         for h in range(heads):
-            operands = (q[b, h], k[b, h // group], v[b, h // group])
-            qh, kh, vh = (operand_of(x, precision, tf32) for x in operands)
-            roundings = score_roundings if working else 0
-            scores, magnitudes = _scores(qh, kh, q.dtype, roundings, softcap)
+            qh, kh, vh = (operand_of(x, precision, tf32) for x in (q[b, h], k[b, h // group], v[b, h // group]))
+            scores, magnitudes = _scores(qh, kh, q.dtype, score_roundings if working else 0, softcap)
             largest_score[b, h] = (magnitudes.masked_fill(hidden, 0.0)).amax()
             scores = scores.masked_fill(hidden, float("-inf"))
             if sinks is not None:
@@ -111,13 +108,11 @@ def attention(
             lse[b, h] = torch.logsumexp(scores, dim=-1)
             seen = lse[b, h] > float("-inf")
             p = torch.softmax(scores, dim=-1).masked_fill(~seen[:, None], 0.0)
-            largest_p, p = p.amax(dim=-1, keepdim=True), p[:, :keys]
+            largest_p, p = p.amax(dim=-1, keepdim=True), p[:, : k.shape[2]]
             if keep is not None:
                 p = p * (keep[b, h] != 0) / (1.0 - dropout)
-            if working:
-                o[b, h] = _rounded_product(p, vh, q.dtype, tf32, largest_p.masked_fill(~seen[:, None], 1.0))
-            else:
-                o[b, h] = p @ vh
+            largest_p = largest_p.masked_fill(~seen[:, None], 1.0)
+            o[b, h] = _rounded_product(p, vh, q.dtype, tf32, largest_p) if working else p @ vh
     return Attention(o, lse, largest_score)
 
 

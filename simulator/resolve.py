@@ -171,19 +171,17 @@ def resolve(
     source = cost if registers is None and smem_bytes is None else "tiles"
     asked = asked_config(posed, chosen, named, device, source)
 
-    def sourced(launches: Launches, compile_: ResourcesOf | None) -> tuple[Launches, str] | Refusal:
-        made = _sourced(_with(launches, resources), device, compile_, source if resources is None else "tiles")
-        return made if isinstance(made, Refusal) else _fitting(made, device, registers, smem_bytes)
-
+    taken = source if resources is None else "tiles", registers, smem_bytes
     reason = conflict = chosen.conflict(asked) or ""
     for config in smaller(chosen, asked, kept=named.named()) if resources is None else (asked,):
         launches = attempt_launches(posed, schedule, config, device) if built is None else built
         if isinstance(launches, Refusal):
             return launches
         # What is compiled takes seconds: only the first, and what fits by its estimate.
-        if reason and resources_of and isinstance(sourced(launches, None), Refusal):
+        launches = _with(launches, resources)
+        if reason and resources_of and isinstance(_fitting(launches, device, None, *taken), Refusal):
             continue
-        made = sourced(launches, resources_of)
+        made = _fitting(launches, device, resources_of, *taken)
         if isinstance(made, Refusal):
             reason = reason or made.reason
             continue
@@ -202,9 +200,17 @@ def resolve(
 
 
 def _fitting(
-    made: tuple[Launches, str], device: Device, registers: int | None, smem_bytes: int | None
+    launches: Launches,
+    device: Device,
+    resources_of: ResourcesOf | None,
+    source: str,
+    registers: int | None,
+    smem_bytes: int | None,
 ) -> tuple[Launches, str] | Refusal:
-    """Launches, with a remark, that take what the user gives; or why one does not fit an SM."""
+    """Launches, as `_sourced` has them, that take what the user gives; or why one does not fit an SM."""
+    made = _sourced(launches, device, resources_of, source)
+    if isinstance(made, Refusal):
+        return made
     final = _given(made[0], registers, smem_bytes)
     return _misfit(final, device) or (final, made[1])
 

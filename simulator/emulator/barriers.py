@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..refusal import CannotFollow
 from .thread_values import Array
 
 Place = tuple[int, int]
@@ -16,10 +17,10 @@ class Barriers:
         self._waiting: dict[int, dict[Place, Array]] = {}
         self._arrived: dict[int, Array] = {}
 
-    @property
-    def waiting(self) -> list[int]:
-        """Numbers of the barriers at which some warp waits."""
-        return sorted(number for number, places in self._waiting.items() if places)
+    def refuse_waiting(self) -> None:
+        """Raises: CannotFollow: some warp still waits at a barrier; one line."""
+        for number in sorted(number for number, places in self._waiting.items() if places):
+            raise CannotFollow(f"warps wait at barrier {number}, where other warps of their CTA never come")
 
     def arrive(self, number: int, warps: int, waits: bool, place: Place, mask: Array) -> list[tuple[Place, Array]]:
         """Warps come to a barrier.

@@ -9,7 +9,7 @@ import numpy as np
 from ..jobs.stopping import check_wanted
 from ..refusal import CannotFollow
 from ..sass.flow import Flow
-from .barriers import Barriers
+from .barriers import Barriers, Place
 from .compile_blocks import Barrier, CompiledBlocks
 from .leap.leaper import Leaper
 from .thread_values import SHAPE, TRUE, Array, holds_for_all, small
@@ -17,8 +17,6 @@ from .threads import Threads, existing
 
 Order = list[tuple[int, Array]]
 """Blocks in the order in which they are run, each with the warps that are there."""
-
-
 Arrivals = list[tuple[int, int, int, Array]]
 """Warps that come to barriers, in order: place of the instruction, number, warps that it takes (0: all), and which."""
 MAX_STEPS = 2_000_000
@@ -55,8 +53,7 @@ def run_blocks(
     counts, reconvergences = ([np.zeros(SHAPE, dtype=np.int64) for _ in flow.blocks] for _ in range(2))
     meetings = {number for number in range(len(flow.blocks)) if flow.code(number)[0].family == "BSYNC"}
     groups: dict[tuple[int, int], Array] = {(0, 0): existing(threads.special)}
-    barriers = Barriers(warps)
-    gone = 0
+    barriers, gone = Barriers(warps), 0
     while groups:
         check_wanted()
         if gone >= most_steps:
@@ -65,46 +62,50 @@ def run_blocks(
         mask = groups.pop(place)
         if leaper and part == 0 and not groups and (leap := leaper.at(block, threads, mask)):
             gone += leap.iterations * len(leap.blocks)
-            for passed, present in leap.blocks:
-                counts[passed] = counts[passed] + leap.iterations * present
-            for passed, present in leap.reconvergences:
-                reconvergences[passed] = reconvergences[passed] + leap.iterations * present
-            if order is not None:
-                order += leap.blocks * leap.iterations
+            _add(counts, leap.blocks, leap.iterations, order)
+            _add(reconvergences, leap.reconvergences, leap.iterations)
             groups[place] = leap.mask
             continue
         gone += 1
         if part == 0:
-            present = _warps(mask)
-            counts[block] = counts[block] + present
-            if order is not None:
-                order.append((block, present))
+            _add(counts, [(block, _warps(mask))], order=order)
         steps, leave = code[block][part]
         for step in steps:
             step(threads, mask)
         if isinstance(leave, Barrier):
-            behind = block, part + 1
-            passing, arrivals = leave.arrivals(threads, mask)
-            going_on = [(behind, passing)] if passing.any() else []
-            for number, takes, who in arrivals:
-                going_on += barriers.arrive(number, takes, leave.waits, behind, who)
-                if log is not None:
-                    log.append((leave.place, number, takes, _warps(who)))
+            going_on = _past(leave, (block, part + 1), threads, mask, barriers, log)
         else:
             going_on = [((target, 0), taken) for target, taken in leave(threads, mask)]
         for where, coming in going_on:
-            if where[0] in meetings and where in groups:
-                both = _warps(coming) & _warps(groups[where])
-                reconvergences[where[0]] = reconvergences[where[0]] + both
-            _join(groups, where, coming)
-    if barriers.waiting:
-        raise CannotFollow(f"warps wait at barrier {barriers.waiting[0]}, where other warps of their CTA never come")
-    shape = (ctas, warps, 1)
-    tables = [
-        np.concatenate([np.broadcast_to(times, shape) for times in blocks], axis=2)
-        for blocks in (counts, reconvergences)
-    ]
-    return tables[0], tables[1]
+            _add(reconvergences, _join(groups, where, coming, where[0] in meetings))
+    barriers.refuse_waiting()
+    return _table(counts, ctas, warps), _table(reconvergences, ctas, warps)
+
+
+def _past(
+    barrier: Barrier, behind: Place, threads: Threads, mask: Array, barriers: Barriers, log: Arrivals | None
+) -> list[tuple[Place, Array]]:
+    """Who goes on where threads come to a barrier. Args: behind: where that is; log: as of `run_blocks`."""
+    passing, arrivals = barrier.arrivals(threads, mask)
+    going_on = [(behind, passing)] if passing.any() else []
+    for number, takes, who in arrivals:
+        going_on += barriers.arrive(number, takes, barrier.waits, behind, who)
+        if log is not None:
+            log.append((barrier.place, number, takes, _warps(who)))
+    return going_on
+
+
+def _add(counts: list[Array], passes: Order, times: int = 1, order: Order | None = None) -> None:
+    """Count passes through blocks, all of them so many times. Args: order: gets them."""
+    for block, present in passes:
+        counts[block] = counts[block] + (present if times == 1 else times * present)
+    if order is not None:
+        order += passes * times
+
+
+def _table(counts: list[Array], ctas: int, warps: int) -> Array:
+    """Counts of blocks as one array, axes CTA, warp, block."""
+    return np.concatenate([np.broadcast_to(times, (ctas, warps, 1)) for times in counts], axis=2)
 
 
 def _warps(mask: Array) -> Array:
@@ -113,9 +114,12 @@ def _warps(mask: Array) -> Array:
     return present
 
 
-def _join(groups: dict[tuple[int, int], Array], place: tuple[int, int], mask: Array) -> None:
+def _join(groups: dict[tuple[int, int], Array], place: tuple[int, int], mask: Array, meets: bool) -> Order:
+    """Let threads go on at a place. Args: meets: whether warps reconverge there. Returns: those that do now."""
     there = groups.get(place)
+    met = [(place[0], _warps(mask) & _warps(there))] if meets and there is not None else []
     if there is not None:
         mask = mask | there
     # Masks that hold everywhere are kept small, so that common values stay common.
     groups[place] = TRUE[0] if holds_for_all(mask) else small(mask)
+    return met

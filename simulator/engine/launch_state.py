@@ -181,6 +181,7 @@ def _rates(
 ) -> Rates:
     """Cycles of the links at the launch's clock."""
     clock_hz, l1_bytes = costed.clocks.counted_hz, costed.residency.l1_bytes
+    given_back_bytes_per_s = device.l2_given_back_bytes_per_s or device.l2_bytes_per_s
     return Rates(
         partitions=device.l2_partitions,
         interleaved=tensors.interleaved,
@@ -191,9 +192,7 @@ def _rates(
         l2_write_cycles_per_byte=clock_hz / device.l2_write_bytes_per_s * device.l2_partitions,
         turn_bytes=device.sm.l2_turn_bytes,
         part_turn_share=device.sm.l2_part_turn_fraction,
-        given_back_cycles_per_byte=clock_hz
-        / (device.l2_given_back_bytes_per_s or device.l2_bytes_per_s)
-        * device.l2_partitions,
+        given_back_cycles_per_byte=clock_hz / given_back_bytes_per_s * device.l2_partitions,
         add_sector_cycles=device.l2_add_sector_s * clock_hz,
         add_part_cycles=device.l2_add_part_s * clock_hz,
         add_again_cycles=device.l2_add_again_s * clock_hz,

@@ -11,7 +11,7 @@ CTAs that run at the same time may be whole windows apart, and must not hit each
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -205,12 +205,7 @@ def _sampling_stride(tensor: Tensor, uses: list[tuple[Tile, str, Launch]], high:
 
 
 def lower_launch(launch: Launch, costs: Mapping[str, StepCost], index: dict[str, int]) -> LoweredLaunch:
-    """Translate a launch's loop nest to instructions.
-
-    Args:
-        costs: step name -> cost.
-        index: tensor name -> row of `LoweredTensors`.
-    """
+    """Translate a loop nest to instructions. Args: costs: by step; index: tensor name -> row of `LoweredTensors`."""
     program = launch.program
     variables = {name: i for i, name in enumerate(program.variables)}
     code: list[tuple[int, int]] = []
@@ -240,38 +235,42 @@ def lower_launch(launch: Launch, costs: Mapping[str, StepCost], index: dict[str,
 
     emit(program.body)
     code.append((HALT, 0))
-    tiles: list[Tile] = []
-    added: list[bool] = []
-    spans: list[tuple[int, ...]] = []
     granules, size = _spilled_granules(costs.values())
-    for step in order:
-        first = len(tiles)
-        tiles += (*step.loads, *step.stores)
-        # What an atomic gives back is the very tile that it stores.
-        added += [False] * len(step.loads) + [any(store is load for load in step.loads) for store in step.stores]
-        middle = first + len(step.loads)
-        cost = costs[step.name]
-        passed = cost.local_written, cost.local_kept
-        if not cost.local_part_bytes:
-            passed = (1 << cdiv(cost.local_bytes, size)) - 1, (1 << cdiv(cost.local_kept_bytes, size)) - 1
-        spans.append((first, middle, middle, len(tiles), cost.waits, *passed))
+    costed = [costs[step.name] for step in order]
+    tiles = [tile for step in order for tile in (*step.loads, *step.stores)]
+    # What an atomic gives back is the very tile that it stores.
+    added = [
+        place >= len(step.loads) and any(tile is load for load in step.loads)
+        for step in order
+        for place, tile in enumerate((*step.loads, *step.stores))
+    ]
     lowered_tiles, origins = _lower_tiles(launch, tiles, added, variables, index)
     return LoweredLaunch(
         tiles=lowered_tiles,
         origins=origins,
         lists=_joined(*((tile.lists, _element_bytes(launch, tile)) for tile in tiles if tile.lists is not None)),
-        steps=np.array(spans, dtype=STEP_TILES),
+        steps=np.array(list(_spans(order, costs, size)), dtype=STEP_TILES),
         loops=np.array(loops, dtype=LOOP_NEST),
         code=np.array(code, dtype=np.int64),
-        costs=np.array(
-            [(*costs[step.name].pipe_cycles, costs[step.name].critical_path_cycles) for step in order], dtype=np.float64
-        ),
-        slowdown_by_age=tuple(costs[step.name].slowdown_by_age for step in order),
+        costs=np.array([(*cost.pipe_cycles, cost.critical_path_cycles) for cost in costed], dtype=np.float64),
+        slowdown_by_age=tuple(cost.slowdown_by_age for cost in costed),
         environment_size=len(variables),
         covers_l2=any(cost.covers_l2 for cost in costs.values()),
         spilled_granules=granules,
         spilled_bytes=size,
     )
+
+
+def _spans(order: Sequence[Step], costs: Mapping[str, StepCost], size: int) -> Iterator[tuple[int, ...]]:
+    """Of each step its tiles among those of all, and what it passes on. Args: size: of spilled granules [B]."""
+    first = 0
+    for step in order:
+        cost, middle = costs[step.name], first + len(step.loads)
+        passed = cost.local_written, cost.local_kept
+        if not cost.local_part_bytes:
+            passed = (1 << cdiv(cost.local_bytes, size)) - 1, (1 << cdiv(cost.local_kept_bytes, size)) - 1
+        yield first, middle, middle, middle + len(step.stores), cost.waits, *passed
+        first = middle + len(step.stores)
 
 
 def _spilled_granules(costs: Collection[StepCost]) -> tuple[int, int]:

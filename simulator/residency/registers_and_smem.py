@@ -78,8 +78,7 @@ def estimate_resources(
 
     Args:
         device: gives the instruction class and the limit of registers per thread.
-        block_m: rows of the tile's matmul.
-        num_warps, num_stages: as in Triton.
+        block_m: rows of the tile's matmul; num_warps, num_stages: as in Triton.
         columns: of the sum that a loop carries, where one matmul feeds the next; 0 where there is one matmul.
         staged_bytes: tiles that one iteration of the pipelined loop copies in [B].
         turns: matmuls among which they are divided; without stages, the tiles of each take turns in one buffer.
@@ -94,26 +93,21 @@ def estimate_resources(
     threads = WARP_THREADS * num_warps
     instruction = tensor_instruction(device, block_m, num_warps)
     mma, chained, own_rows = instruction == "mma", columns > 0, block_m >= columns
-    if num_stages > 1:
-        staged_bytes *= num_stages - 1 if mma else num_stages
-    else:
-        staged_bytes //= turns
+    buffered_bytes = staged_bytes * (num_stages - 1 if mma else num_stages) if num_stages > 1 else staged_bytes // turns
     passed_bytes = operand_bytes if mma and not own_rows else 0
-    smem_bytes = staged_bytes + resident_bytes + max(exchange_bytes, passed_bytes)
+    smem_bytes = buffered_bytes + resident_bytes + max(exchange_bytes, passed_bytes)
 
     sums, operands, kept = float(accumulators), operand_bytes / 4, 0.0
     if mma and chained and own_rows:
         # Warps beyond the tile's rows repeat those of others; each keeps its rows of the resident operand.
         repeated = max(1.0, num_warps * MMA_ROWS / block_m)
         sums, operands, kept = repeated * sums, repeated * operands, repeated * resident_bytes / 4
-    groups = num_warps // WARPGROUP_WARPS * WGMMA_ROWS / block_m
-    if instruction == "wgmma" and chained and groups > 1:
-        # Warp groups that share rows need all of P for an operand, beside the part that each has computed.
-        operands *= groups + 1
-    if state_registers is None:
-        state_registers = STATE_REGISTERS[instruction] + (CHAINED_REGISTERS if mma and chained else 0)
+    if instruction == "wgmma" and chained:
+        operands *= _operand_copies(block_m, num_warps)
+    usual = STATE_REGISTERS[instruction] + (CHAINED_REGISTERS if mma and chained else 0)
     registers, needed = (
-        -(-(state_registers + -(-int(values) // threads)) // REGISTER_GRANULE) * REGISTER_GRANULE
+        -(-((usual if state_registers is None else state_registers) + -(-int(values) // threads)) // REGISTER_GRANULE)
+        * REGISTER_GRANULE
         for values in (sums + operands + kept + masked / 2, sums + (operands if mma and chained else 0))
     )
     limit = min(device.max_registers_per_thread, device.registers_per_sm // threads)
@@ -123,3 +117,9 @@ def estimate_resources(
         spilled_bytes_per_thread=4 * max(0, needed - limit),
         origin="estimated",
     )
+
+
+def _operand_copies(block_m: int, num_warps: int) -> float:
+    """P over its size: warp groups that share rows need all of it, beside the part that each has computed."""
+    groups = num_warps // WARPGROUP_WARPS * WGMMA_ROWS / block_m
+    return groups + 1 if groups > 1 else 1.0

@@ -229,12 +229,7 @@ def output_launch(problem: AttentionProblem, config: Config, device: Device, *, 
     )
     epilogue = Step(
         name="epilogue",
-        work=Work(
-            alu_count=block_m * dim // 2,
-            smem_write_bytes=out_bytes,
-            smem_read_bytes=out_bytes,
-            barriers=2,
-        ),
+        work=Work(alu_count=block_m * dim // 2, smem_write_bytes=out_bytes, smem_read_bytes=out_bytes, barriers=2),
         stores=(Tile(tensor="O", slab="slab", row=affine(q_tile=block_m), rows=block_m, cols=dim),),
     )
     resources = estimate_resources(

@@ -128,6 +128,45 @@ STATE_LAWS = (
 )  # fmt: skip
 
 
+class _Steps(RuleBasedStateMachine):
+    """Parts of one case, and what may be done with them; `do` takes a step."""
+
+    parts: Parts
+    whole = False
+
+    def do(self, step: list[Any]) -> None:
+        """Take a step; `whole` says that the last one broke no law."""
+        raise NotImplementedError
+
+    @precondition(lambda self: len(self.parts.parts) < MOST_PARTS)
+    @rule()
+    def start(self) -> None:
+        self.do(["start"])
+
+    @precondition(lambda self: self.parts.parts)
+    @rule(part=st.integers(0, MOST_PARTS - 1), first=st.integers(0, 99), count=st.integers(1, 40))
+    def feed(self, part: int, first: int, count: int) -> None:
+        keys = self.parts.case.keys
+        picked = [(first + more) % keys for more in range(min(count, keys))]
+        self.do(["feed", part % len(self.parts.parts), picked])
+
+    @precondition(lambda self: self.parts.can_join())
+    @rule(part=st.integers(0, MOST_PARTS - 1), other=st.integers(0, MOST_PARTS - 1))
+    def join(self, part: int, other: int) -> None:
+        count = len(self.parts.parts)
+        left, right = part % count, other % count
+        self.do(["join", left, right if right != left else (left + 1) % count])
+
+    @precondition(lambda self: self.parts.parts)
+    @rule(part=st.integers(0, MOST_PARTS - 1))
+    def finish(self, part: int) -> None:
+        self.do(["finish", part % len(self.parts.parts)])
+
+    def teardown(self) -> None:
+        while self.whole and self.parts.parts:
+            self.do(["finish", 0])
+
+
 def run_machine(
     subject: Subject,
     settings: hypothesis_settings,
@@ -146,8 +185,8 @@ def run_machine(
         Violation: a law does not hold after a step; the steps that `begin` saw last are the shortest found.
     """
 
-    class Machine(RuleBasedStateMachine):
-        """Parts of one case."""
+    class Machine(_Steps):
+        """Parts of a case that Hypothesis draws."""
 
         @initialize(case=cases(subject.declaration, Wanted(ease=ease)))
         def prepare(self, case: Case) -> None:
@@ -162,33 +201,5 @@ def run_machine(
             self.whole = False
             attempt(lambda: self.parts.do(step))
             self.whole = True
-
-        @precondition(lambda self: len(self.parts.parts) < MOST_PARTS)
-        @rule()
-        def start(self) -> None:
-            self.do(["start"])
-
-        @precondition(lambda self: self.parts.parts)
-        @rule(part=st.integers(0, MOST_PARTS - 1), first=st.integers(0, 99), count=st.integers(1, 40))
-        def feed(self, part: int, first: int, count: int) -> None:
-            keys = self.parts.case.keys
-            picked = [(first + more) % keys for more in range(min(count, keys))]
-            self.do(["feed", part % len(self.parts.parts), picked])
-
-        @precondition(lambda self: self.parts.can_join())
-        @rule(part=st.integers(0, MOST_PARTS - 1), other=st.integers(0, MOST_PARTS - 1))
-        def join(self, part: int, other: int) -> None:
-            count = len(self.parts.parts)
-            left, right = part % count, other % count
-            self.do(["join", left, right if right != left else (left + 1) % count])
-
-        @precondition(lambda self: self.parts.parts)
-        @rule(part=st.integers(0, MOST_PARTS - 1))
-        def finish(self, part: int) -> None:
-            self.do(["finish", part % len(self.parts.parts)])
-
-        def teardown(self) -> None:
-            while getattr(self, "whole", False) and self.parts.parts:
-                self.do(["finish", 0])
 
     run_state_machine_as_test(seeded(seed)(Machine), settings=settings)
