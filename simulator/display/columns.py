@@ -20,12 +20,16 @@ class Column:
         title: header; cells: texts, one a row.
         rank: columns of the highest rank are the first to go where the table is too wide; those of rank 0 stay.
         left: whether texts are aligned to the left (numbers are not).
+        keys: of a page, what rows are sorted by in place of the texts: one a row, or none.
+        kinds: of a page, classes of the cells in its style sheet: one a row, or none.
     """
 
     title: str
     cells: Sequence[str]
     rank: int = 0
     left: bool = False
+    keys: Sequence[float | None] = ()
+    kinds: Sequence[str] = ()
 
     @property
     def width(self) -> int:

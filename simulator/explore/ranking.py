@@ -26,7 +26,7 @@ def ranking_columns(shown: Sequence[Candidate], every: Sequence[Candidate]) -> l
     columns = [Column(title="#", cells=[str(rank) for rank in range(1, len(shown) + 1)])]
     if len({item.schedule for item in every}) > 1:
         columns.append(Column(title="schedule", cells=[item.schedule for item in shown], left=True))
-    columns += [_option_column(name, shown) for name in options_that_vary(every)]
+    columns += [option_column(name, shown) for name in options_that_vary(every)]
     columns.append(Column(title="time", cells=[item.prediction.time_text for item in shown if item.prediction]))
     banded = any(item.band_s for item in shown)
     if banded:
@@ -46,7 +46,8 @@ def band_text(item: Candidate) -> str:
     return f"{low.split()[0] if same_unit else low}-{high}" if item.band_s else ""
 
 
-def _option_column(name: str, shown: Sequence[Candidate]) -> Column:
+def option_column(name: str, shown: Sequence[Candidate]) -> Column:
+    """Values of an option; `-` where a schedule has none."""
     cells = [str(item.config_dict().get(name, "-")) for item in shown]
     option = all_options()[name]
     return Column(title=option.title, cells=cells, left=not option.is_number)

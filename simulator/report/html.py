@@ -1,39 +1,21 @@
 """An exploration as one HTML file that opens offline: why the best is best, pictures, and all rows in a table."""
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from html import escape
+from math import inf
+from operator import attrgetter
 
 from .. import units
-from ..display.render import bound_text, percent, times
+from ..display.render import Column, bound_text, percent, times
 from ..explore.candidate import Candidate
 from ..explore.explore import Exploration
-from ..schedules.registry import all_options
+from ..explore.ranking import option_column
+from ..prediction.prediction import Prediction
 from .explore import band_lines, band_text, left_out_lines, rate_text, varying_options, why_lines
 from .figures import figures
-from .page import Made, cell, items, page, table
+from .page import Made, items, page, table_of
 
-FIT, REASON = "K, V in L2", "why it does not fit"
-FIGURES = (
-    "time",
-    "vs best",
-    "band",
-    "~",
-    "TFLOP/s",
-    "SRAM fill",
-    "L2 read",
-    "L2 hits",
-    "HBM",
-    FIT,
-    "CTAs/SM",
-    "occupancy",
-    "registers",
-    "spill",
-    "smem/CTA",
-    "bound by",
-    "cycles from",
-    "Pareto",
-)
-"""Columns of the table behind those of the configuration."""
 COST_TEXTS = {"compiled": "machine code", "tiles": "estimates from tiles"}
 """Where the cycles of a step come from, in words."""
 
@@ -92,49 +74,66 @@ def _costs(item: Candidate) -> list[str]:
 
 
 def _table(exploration: Exploration) -> str:
-    options = [name for name in all_options() if name in varying_options(exploration)]
-    misfits = len(exploration.ranked) < len(exploration.candidates)
-    heads = ["#", "schedule", *(all_options()[name].title for name in options), *FIGURES]
-    heads += [REASON] if misfits else []
-    words = {option.title for option in all_options().values() if not option.is_number}
-    left = {"schedule", FIT, "bound by", "cycles from", REASON, *words}
-    rows = [_row(exploration, rank, item, options, misfits) for rank, item in enumerate(exploration.candidates, 1)]
-    kinds = ["pareto" if item.pareto else "" if item.fits else "misfit" for item in exploration.candidates]
+    shown, ranked = exploration.candidates, exploration.ranked
+    columns = [
+        Column(title="#", cells=[str(rank) for rank, _ in enumerate(shown, 1)]),
+        Column(title="schedule", cells=[item.schedule for item in shown], left=True),
+        *(option_column(name, shown) for name in varying_options(exploration)),
+        *_figure_columns(shown, ranked[0].costs[0] if ranked else inf),
+    ]
+    if len(ranked) < len(shown):
+        reasons = [item.reason for item in shown]
+        columns.append(Column(title="why it does not fit", cells=reasons, left=True, kinds=["wide"] * len(shown)))
+    kinds = ["pareto" if item.pareto else "" if item.fits else "misfit" for item in shown]
     return (
         "<h2>All configurations</h2><p>Click a heading to sort. A blue edge marks what is Pareto-optimal"
-        f" ({kinds.count('pareto')} of {len(exploration.ranked)}): no other configuration is better in time, SRAM fill"
-        f" and HBM bytes together.</p>{table(heads, rows, tuple(left), kinds)}"
+        f" ({kinds.count('pareto')} of {len(ranked)}): no other configuration is better in time, SRAM fill"
+        f" and HBM bytes together.</p>{table_of(columns, kinds)}"
     )
 
 
-def _row(exploration: Exploration, rank: int, item: Candidate, options: list[str], misfits: bool) -> list[str]:
-    cells = [cell(str(rank)), cell(item.schedule, kind="left")]
-    for name in options:
-        cells.append(cell(str(item.config_dict().get(name, "")), kind="" if all_options()[name].is_number else "left"))
-    if item.prediction is None:
-        cells += [cell("")] * len(FIGURES)
-    else:
-        total, launch = item.prediction.total, item.prediction.longest_launch
-        best_s = exploration.ranked[0].costs[0] if exploration.ranked else total.time_s
-        rate = rate_text(total.matmul_flop_per_s) if total.matmul_flop else ""
-        cells += [
-            cell(units.duration(total.time_s), total.time_s),
-            cell(times(total.time_s / best_s), total.time_s),
-            cell(band_text(item), total.time_s),
-            cell("~" if item.like_best else ""),
-            cell(rate, total.matmul_flop_per_s if rate else None),
-            cell(units.traffic(total.smem_fill_bytes), total.smem_fill_bytes),
-            cell(units.traffic(total.l2_read_bytes), total.l2_read_bytes),
-            cell(percent(total.l2_hit_fraction), total.l2_hit_fraction),
-            cell(units.traffic(total.hbm_bytes), total.hbm_bytes),
-            cell(item.prediction.l2_fit, kind="left"),
-            cell(str(launch.ctas_per_sm)),
-            cell(percent(launch.occupancy_fraction), launch.occupancy_fraction),
-            cell(str(launch.registers_per_thread)),
-            cell(f"{item.prediction.spilled_bytes_per_thread} B", item.prediction.spilled_bytes_per_thread),
-            cell(units.capacity(launch.smem_bytes_per_cta), launch.smem_bytes_per_cta),
-            cell(bound_text(item.prediction), kind="left"),
-            cell(" and ".join(_costs(item)), kind="left"),
-            cell("yes" if item.pareto else ""),
-        ]
-    return [*cells, cell(item.reason, kind="left wide")] if misfits else cells
+def _figure_columns(shown: Sequence[Candidate], best_s: float) -> list[Column]:
+    """Every figure of configurations; nothing of those that are not predicted. Args: best_s: the best time [s]."""
+
+    def column(
+        title: str,
+        text: Callable[[Candidate, Prediction], str],
+        key: Callable[[Prediction], float] | None = None,
+        left: bool = False,
+    ) -> Column:
+        cells = [text(item, item.prediction) if item.prediction else "" for item in shown]
+        keys = [key(item.prediction) if item.prediction else None for item in shown] if key else ()
+        return Column(title=title, cells=cells, keys=keys, left=left)
+
+    def moved(title: str, name: str) -> Column:
+        bytes_of = attrgetter(f"total.{name}")
+        return column(title, lambda _, made: units.traffic(bytes_of(made)), bytes_of)
+
+    time_of, rate_of = attrgetter("total.time_s"), attrgetter("total.matmul_flop_per_s")
+    hits_of, spilled_of = attrgetter("total.l2_hit_fraction"), attrgetter("spilled_bytes_per_thread")
+    resident_of = attrgetter("longest_launch.occupancy_fraction")
+    smem_of = attrgetter("longest_launch.smem_bytes_per_cta")
+    return [
+        column("time", lambda _, made: units.duration(time_of(made)), time_of),
+        column("vs best", lambda _, made: times(time_of(made) / best_s), time_of),
+        column("band", lambda item, _: band_text(item), time_of),
+        column("~", lambda item, _: "~" if item.like_best else ""),
+        column(
+            "TFLOP/s",
+            lambda _, made: rate_text(rate_of(made)) if rate_of(made) else "",
+            lambda made: rate_of(made) or inf,
+        ),
+        moved("SRAM fill", "smem_fill_bytes"),
+        moved("L2 read", "l2_read_bytes"),
+        column("L2 hits", lambda _, made: percent(hits_of(made)), hits_of),
+        moved("HBM", "hbm_bytes"),
+        column("K, V in L2", lambda _, made: made.l2_fit, left=True),
+        column("CTAs/SM", lambda _, made: str(made.longest_launch.ctas_per_sm)),
+        column("occupancy", lambda _, made: percent(resident_of(made)), resident_of),
+        column("registers", lambda _, made: str(made.longest_launch.registers_per_thread)),
+        column("spill", lambda _, made: f"{spilled_of(made)} B", spilled_of),
+        column("smem/CTA", lambda _, made: units.capacity(smem_of(made)), smem_of),
+        column("bound by", lambda _, made: bound_text(made), left=True),
+        column("cycles from", lambda item, _: " and ".join(_costs(item)), left=True),
+        column("Pareto", lambda item, _: "yes" if item.pareto else ""),
+    ]

@@ -154,14 +154,17 @@ def cell(text: str, key: float | None = None, kind: str = "") -> str:
     return f"<td{sort_key}{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}>{escape(text)}</td>"
 
 
-def table_of(columns: Sequence[Column]) -> str:
-    """Columns as a table of the page."""
-    kinds = ["left" if column.left else "" for column in columns]
-    rows = [
-        [cell(text, kind=kind) for text, kind in zip(texts, kinds, strict=True)]
-        for texts in zip(*(column.cells for column in columns), strict=True)
-    ]
-    return table([column.title for column in columns], rows, tuple(column.title for column in columns if column.left))
+def table_of(columns: Sequence[Column], kinds: Sequence[str] = ()) -> str:
+    """Columns as a table of the page. Args: kinds: classes of the rows, if any."""
+    rows = zip(*map(_cells, columns), strict=True)
+    left = tuple(column.title for column in columns if column.left)
+    return table([column.title for column in columns], list(rows), left, kinds)
+
+
+def _cells(column: Column) -> list[str]:
+    keys, kinds = (given or [blank] * len(column.cells) for given, blank in ((column.keys, None), (column.kinds, "")))
+    kinds = [f"left {kind}".strip() if column.left else kind for kind in kinds]
+    return [cell(text, key, kind) for text, key, kind in zip(column.cells, keys, kinds, strict=True)]
 
 
 def table(

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from ..simulator.report.page import Made, cell, items, page, table
+from ..simulator.report.page import Made, items, page, table_of
 from .pictures import pictures
 from .report import configured_columns, heading, remarks
 from .tuning import Tuning
@@ -19,14 +19,7 @@ def tuning_html(tuning: Tuning, made: Made) -> str:
         sections.append(f"<h2>{escape(heading(tuning, launch))}</h2>")
         sections += pictures(launch, number)
         if launch.predicted:
-            columns = configured_columns(launch, launch.predicted)
-            kinds = ["left" if column.left else "" for column in columns]
-            rows = [
-                [cell(text, kind=kind) for text, kind in zip(texts, kinds, strict=True)]
-                for texts in zip(*(column.cells for column in columns), strict=True)
-            ]
-            left = tuple(column.title for column in columns if column.left)
-            sections.append(table([column.title for column in columns], rows, left))
+            sections.append(table_of(configured_columns(launch, launch.predicted)))
         sections.append(items([": ".join(line.split(maxsplit=1)) for line in remarks(launch, len(launch.predicted))]))
     sections.append(items([f"Note: {note}" for note in tuning.notes]))
     return page(f"Tilesight: {tuning.target}", sections, made, [("device", tuning.device)])

@@ -4,17 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from ...simulator.display.render import plural
+from ...simulator.display.render import Column, plural
 from ...simulator.report.html import COST_TEXTS
-from ...simulator.report.page import Made, cell, items, page, table
+from ...simulator.report.page import Made, cell, items, page, table, table_of
 from ..compare.campaign import Validation
-from ..compare.compare import QUANTITIES, Comparison, Statistic
-from ..compare.verdict import GRADE_TEXTS, Grade, Verdict
+from ..compare.compare import QUANTITIES, Comparison
+from ..compare.verdict import Verdict
 from .figures import figures
-from .text import error_text, limit_text, machine_text, remarks, short_config, size_text
-
-CLASSES: dict[Grade, str] = {"aim": "good", "missed": "missed"}
-"""Grade of a verdict -> its class in the style sheet, where it has one."""
+from .text import error_text, machine_text, remarks, short_config, statistics_columns, verdict_columns
 
 
 def validate_html(validation: Validation, made: Made) -> str:
@@ -26,8 +23,8 @@ def validate_html(validation: Validation, made: Made) -> str:
         f"{plural(len(validation.comparisons), 'point')}, {len(validation.left_out)} left out of the statistics.</p>",
         items(remarks(validation)),
         "<h2>Accuracy</h2>",
-        _verdicts(half.verdicts),
-        _statistics(list(half.statistics.values())),
+        table_of([*verdict_columns(half.verdicts), _worst_at(half.verdicts)]),
+        table_of(statistics_columns(list(half.statistics.values()))),
         *(figures(validation.trusted, validation.device) if validation.trusted else []),
         _points(validation.trusted),
         _left_out(validation.left_out),
@@ -51,35 +48,8 @@ def _sources(compared: Sequence[Comparison]) -> str:
     return "; ".join(f"{text} ({count} of {len(compared)} points)" for text, count in counted.items()) or "no point"
 
 
-def _verdicts(verdicts: Sequence[Verdict]) -> str:
-    rows = [
-        [
-            cell(verdict.rule.text, kind="left"),
-            cell(limit_text(verdict, verdict.rule.must)),
-            cell(limit_text(verdict, verdict.rule.aim)),
-            cell(limit_text(verdict, verdict.value)),
-            cell(GRADE_TEXTS[verdict.grade], kind=f"left {CLASSES.get(verdict.grade, '')}".strip()),
-            cell(verdict.worst, kind="left wide"),
-        ]
-        for verdict in verdicts
-    ]
-    return table(("check", "limit", "target", "result", "verdict", "worst at"), rows, ("check", "verdict", "worst at"))
-
-
-def _statistics(statistics: Sequence[Statistic]) -> str:
-    rows = [
-        [
-            cell(QUANTITIES[statistic.quantity].title, kind="left"),
-            cell(str(statistic.points)),
-            *(cell(size_text(size), size) for size in (statistic.median, statistic.mean, statistic.p95)),
-            cell(error_text(statistic.bias), statistic.bias),
-            cell(error_text(statistic.worst_error), statistic.worst, "missed"),
-            cell(statistic.worst_key, kind="left wide"),
-        ]
-        for statistic in statistics
-    ]
-    heads = ("relative error of", "points", "median", "mean", "95th percentile", "bias", "worst", "worst at")
-    return table(heads, rows, ("relative error of", "worst at"))
+def _worst_at(verdicts: Sequence[Verdict]) -> Column:
+    return Column(title="worst at", cells=[one.worst for one in verdicts], left=True, kinds=["wide"] * len(verdicts))
 
 
 def _points(compared: Sequence[Comparison]) -> str:

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...simulator.display.render import plural
+from ...simulator.display.render import Column, plural
 from ..compare.campaign import Half, Validation
 from ..compare.compare import LEAST_BYTES, QUANTITIES, Comparison, Ranking, counts, statistics
 from ..compare.quantities import Pair
-from ..compare.verdict import GRADE_TEXTS
-from .text import error_text, limit_text, machine_text, remarks, size_text
+from .text import error_text, machine_text, remarks, size_text, statistics_columns, verdict_columns
 
 HALF_TEXTS = {
     "test": "Points on which no constant was fitted.",
@@ -45,20 +44,21 @@ def page_text(validation: Validation, data: Path | None) -> str:
 def _half(half: Half) -> list[str]:
     if not half.statistics:
         return []
-    lines = ["", "| check | limit | target | result | verdict |", "|---|---|---|---|---|"]
-    for verdict in half.verdicts:
-        cells = [limit_text(verdict, value) for value in (verdict.rule.must, verdict.rule.aim, verdict.value)]
-        text = GRADE_TEXTS[verdict.grade]
-        grade = f"**{text}**" if verdict.grade == "missed" else text
-        lines.append(f"| {verdict.rule.text} | {' | '.join(cells)} | {grade} |")
-    lines += ["", "| relative error of | points | median | mean | 95th percentile | bias | worst | worst at |"]
-    lines.append("|---|---|---|---|---|---|---|---|")
-    for statistic in half.statistics.values():
-        cells = [QUANTITIES[statistic.quantity].title, str(statistic.points)]
-        cells += [size_text(size) for size in (statistic.median, statistic.mean, statistic.p95)]
-        cells += [error_text(statistic.bias), f"**{error_text(statistic.worst_error)}**", f"`{statistic.worst_key}`"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines + _rankings(half.rankings)
+    columns = verdict_columns(half.verdicts), statistics_columns(list(half.statistics.values()))
+    return ["", *_table(columns[0]), "", *_table(columns[1]), *_rankings(half.rankings)]
+
+
+def _table(columns: Sequence[Column]) -> list[str]:
+    """Columns as a table of Markdown: what misses in bold, keys of points as code."""
+    marked = [list(map(_marked, column.cells, column.kinds or [""] * len(column.cells))) for column in columns]
+    head, *rows = (
+        f"| {' | '.join(row)} |" for row in ([column.title for column in columns], *zip(*marked, strict=True))
+    )
+    return [head, "|---" * len(columns) + "|", *rows]
+
+
+def _marked(text: str, kind: str) -> str:
+    return f"**{text}**" if kind == "missed" else f"`{text}`" if kind == "wide" else text
 
 
 def _rankings(rankings: Sequence[Ranking]) -> list[str]:

@@ -8,8 +8,11 @@ from ...simulator.schedules.registry import all_options
 from ..compare.campaign import Validation
 from ..compare.compare import QUANTITIES, Comparison, Statistic
 from ..compare.quantities import Pair
-from ..compare.verdict import GRADE_TEXTS, Verdict
+from ..compare.verdict import GRADE_TEXTS, Grade, Verdict
 from ..measurement import Machine, Measurement
+
+CLASSES: dict[Grade, str] = {"aim": "good", "missed": "missed"}
+"""Grade of a verdict -> its class in pages, where it has one."""
 
 
 def error_text(error: float | None) -> str:
@@ -46,8 +49,8 @@ def validate_text(validation: Validation, width: int, color: bool = False) -> st
     left_out = validation.left_out
     half = validation.half()
     if half.statistics:
-        lines += [statistics_table(list(half.statistics.values()), width, color), ""]
-        lines += [verdict_table(half.verdicts, width, color), ""]
+        lines += [table(statistics_columns(list(half.statistics.values())), width, color), ""]
+        lines += [table(verdict_columns(half.verdicts), width, color), ""]
     if left_out:
         lines.append(f"Left out of the statistics, {len(left_out)} of {len(validation.comparisons)} points:")
         lines += wrapped([f"- {comparison.point.key}: {comparison.objections[0]}" for comparison in left_out], width)
@@ -124,20 +127,28 @@ def short_config(comparison: Comparison) -> str:
     return " ".join(words)
 
 
-def statistics_table(statistics: Sequence[Statistic], width: int, color: bool = False) -> str:
+def statistics_columns(statistics: Sequence[Statistic]) -> list[Column]:
     """One row a quantity: sizes of its relative errors over the points."""
+
+    def sizes(title: str, name: str) -> Column:
+        values = [getattr(statistic, name) for statistic in statistics]
+        return Column(title=title, cells=[size_text(value) for value in values], keys=values)
+
     titles = [QUANTITIES[statistic.quantity].title for statistic in statistics]
-    columns = [
+    biases, worst = ([getattr(statistic, name) for statistic in statistics] for name in ("bias", "worst_error"))
+    count = len(statistics)
+    return [
         Column(title="relative error of", cells=titles, left=True),
         Column(title="points", cells=[str(statistic.points) for statistic in statistics]),
-        Column(title="median", cells=[size_text(statistic.median) for statistic in statistics]),
-        Column(title="mean", cells=[size_text(statistic.mean) for statistic in statistics]),
-        Column(title="95th percentile", cells=[size_text(statistic.p95) for statistic in statistics]),
-        Column(title="bias", cells=[error_text(statistic.bias) for statistic in statistics]),
-        Column(title="worst", cells=[error_text(statistic.worst_error) for statistic in statistics]),
-        Column(title="worst at", cells=[statistic.worst_key for statistic in statistics], left=True, rank=1),
+        sizes("median", "median"),
+        sizes("mean", "mean"),
+        sizes("95th percentile", "p95"),
+        Column(title="bias", cells=list(map(error_text, biases)), keys=biases),
+        Column(title="worst", cells=list(map(error_text, worst)), keys=list(map(abs, worst)), kinds=["missed"] * count),
+        Column(
+            title="worst at", cells=[one.worst_key for one in statistics], left=True, rank=1, kinds=["wide"] * count
+        ),
     ]
-    return table(columns, width, color)
 
 
 def size_text(size: float) -> str:
@@ -145,16 +156,16 @@ def size_text(size: float) -> str:
     return error_text(size).removeprefix("+")
 
 
-def verdict_table(verdicts: Sequence[Verdict], width: int, color: bool = False) -> str:
+def verdict_columns(verdicts: Sequence[Verdict]) -> list[Column]:
     """One row a check: its limit, its target, its result."""
-    columns = [
+    kinds = [CLASSES.get(verdict.grade, "") for verdict in verdicts]
+    return [
         Column(title="check", cells=[verdict.rule.text for verdict in verdicts], left=True),
         Column(title="limit", cells=[limit_text(verdict, verdict.rule.must) for verdict in verdicts]),
         Column(title="target", cells=[limit_text(verdict, verdict.rule.aim) for verdict in verdicts]),
         Column(title="result", cells=[limit_text(verdict, verdict.value) for verdict in verdicts]),
-        Column(title="", cells=[GRADE_TEXTS[verdict.grade] for verdict in verdicts], left=True),
+        Column(title="verdict", cells=[GRADE_TEXTS[verdict.grade] for verdict in verdicts], left=True, kinds=kinds),
     ]
-    return table(columns, width, color)
 
 
 def limit_text(verdict: Verdict, value: float | None) -> str:
