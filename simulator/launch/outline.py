@@ -4,8 +4,10 @@ Tensors of an outline lie in the address space of `emulator.storage`, each in a 
 of: so what one launch writes the next finds, whoever compiles them, and however many at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from math import prod
+from types import MappingProxyType
 
 from ..emulator.storage import Storage
 from .program import Launch, Resources, Tensor, TileProgram
@@ -27,6 +29,31 @@ def outline(tensors: Sequence[Tensor], ctas: int) -> TileProgram:
         item_count=ctas,
         period_items=1,
         body=(),
+    )
+
+
+def outlined_launch(
+    name: str,
+    grid: tuple[int, int, int],
+    tensors: Sequence[Tensor],
+    *,
+    num_warps: int,
+    num_stages: int,
+    dtype: str,
+    constants: Mapping[str, int | bool | str],
+    arguments: Mapping[str, int | float],
+) -> Launch:
+    """A launch whose program is an outline. Args: tensors: as of `outline`; the rest as of `Launch`."""
+    return Launch(
+        name=name,
+        grid=grid,
+        num_warps=num_warps,
+        num_stages=num_stages,
+        program=outline(tensors, prod(grid)),
+        resources=UNKNOWN,
+        dtype=dtype,
+        constants=MappingProxyType(dict(constants)),
+        arguments=MappingProxyType(dict(arguments)),
     )
 
 

@@ -162,7 +162,8 @@ def table_of(columns: Sequence[Column], kinds: Sequence[str] = ()) -> str:
 
 
 def _cells(column: Column) -> list[str]:
-    keys, kinds = (given or [blank] * len(column.cells) for given, blank in ((column.keys, None), (column.kinds, "")))
+    keys = column.keys or [None] * len(column.cells)
+    kinds = column.kinds or [""] * len(column.cells)
     kinds = [f"left {kind}".strip() if column.left else kind for kind in kinds]
     return [cell(text, key, kind) for text, key, kind in zip(column.cells, keys, kinds, strict=True)]
 

@@ -40,7 +40,7 @@ from .config import Config
 from .contract import Schedule, frozen
 from .coverage import KEYS_OUTSIDE, Coverage
 from .options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, WARP_SPLIT, declared, tiled
-from .tiles import LOG2_E, key_tensor, padded_head_dim, query_tensor, statistic_tensor
+from .tiles import LOG2_E, key_tensor, padded_head_dim, product_constants, query_tensor, statistic_tensor
 
 VARIABLES = ("slab", "kv_slab")
 PAST_L1_BYTES, LEAST_COPIED_BYTES = 16, 4
@@ -119,16 +119,7 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
             resources=_resources(problem, config, device),
             dtype=problem.dtype,
             warp_split=config.warp_split,
-            constants=frozen(
-                block_m=block_m,
-                block_n=block_n,
-                head_dim=problem.head_dim,
-                padded_dim=dim,
-                head_group=problem.head_group,
-                causal=problem.causal,
-                whole_m=problem.seqlen_q % block_m == 0,
-                whole_n=problem.seqlen_k % block_n == 0,
-            ),
+            constants=frozen(**product_constants(problem, block_m, block_n), causal=problem.causal),
             arguments=frozen(
                 seqlen_q=problem.seqlen_q, seqlen_k=problem.seqlen_k, scale_log2=LOG2_E / problem.head_dim**0.5
             ),

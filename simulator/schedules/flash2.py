@@ -49,7 +49,16 @@ from .options import (
     declared,
     tiled,
 )
-from .tiles import FP8_P_LOG2, LOG2_E, key_tensor, padded_head_dim, query_tensor, statistic_tensor, suited_to_wide_heads
+from .tiles import (
+    FP8_P_LOG2,
+    LOG2_E,
+    key_tensor,
+    padded_head_dim,
+    product_constants,
+    query_tensor,
+    statistic_tensor,
+    suited_to_wide_heads,
+)
 
 VARIABLES = ("slab", "kv_slab", "q_tile", "step", "first", "trips", "masked_first", "masked_trips")
 WINDOW_VARIABLES = ("window_first", "window_trips")
@@ -180,16 +189,10 @@ def launch_of(
         dtype=problem.dtype,
         warp_split=config.warp_split,
         constants=frozen(
-            block_m=block_m,
-            block_n=block_n,
+            **product_constants(problem, block_m, block_n),
             cta_order=config.cta_order,
             kv_order=config.kv_order,
-            head_dim=problem.head_dim,
-            padded_dim=dim,
-            head_group=problem.head_group,
             causal=problem.causal,
-            whole_m=problem.seqlen_q % block_m == 0,
-            whole_n=problem.seqlen_k % block_n == 0,
             # Rows meet a tile of which they see nothing, before any other, where they see no key, walk backwards, or
             # where the windows of other rows begin earlier.
             guarded=problem.causal

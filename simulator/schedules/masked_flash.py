@@ -29,11 +29,11 @@ Source: Dao, FlashAttention-2 (2023), Algorithm 1; lists of full and of partial 
 from ..device.device import Device
 from ..integers import cdiv, next_power_of_two
 from ..launch.key_lists import mask_tensors
-from ..launch.outline import UNKNOWN, outline
+from ..launch.outline import outlined_launch
 from ..launch.program import Launch
 from ..problems.attention import AttentionProblem
 from .config import Config
-from .contract import Schedule, frozen
+from .contract import Schedule
 from .coverage import MASKED, Coverage
 from .options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, declared, tiled
 from .tiles import (
@@ -62,22 +62,21 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
         statistic_tensor(problem, "LSE"),
         *sink_tensors(problem),
     )
-    launch = Launch(
-        name="masked_flash",
-        grid=(ctas, 1, 1),
+    launch = outlined_launch(
+        "masked_flash",
+        (ctas, 1, 1),
+        tensors,
         num_warps=config.num_warps,
         num_stages=config.num_stages,
-        program=outline(tensors, ctas),
-        resources=UNKNOWN,
         dtype=problem.dtype,
-        constants=frozen(
+        constants=dict(
             **product_constants(problem, block_m, block_n),
             value_dim=problem.value_dim,
             padded_value_dim=next_power_of_two(problem.value_dim),
             always=problem.whole_mask.always,
             p_log2=FP8_P_LOG2 if problem.dtype == "fp8" else 0,
         ),
-        arguments=frozen(
+        arguments=dict(
             heads=problem.heads,
             seqlen_q=problem.seqlen_q,
             seqlen_k=problem.seqlen_k,

@@ -15,7 +15,7 @@ if missing_gpu() is None:
     from tilesight.kernels.naive_backward import naive_backward
     from tilesight.kernels.reference import attention
     from tilesight.simulator.schedules.config import Config
-    from tilesight.validate.measure.gradient_oracle import TF32_SUM_EPS
+    from tilesight.validate.measure.oracle import TF32_SUM_EPS
 
 SEEDS = 1000
 REPEATS = 100

@@ -5,16 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from schedules import contract
+from support.outlines import followed
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.cache import cache_tensors
-from tilesight.simulator.launch.outline import is_outline, storage_of
-from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.launch.outline import storage_of
 from tilesight.simulator.launch.walk import accesses, tally
-from tilesight.simulator.outlines import follow
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.report.explore import explore_text
-from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import all_schedules
 from tilesight.simulator.simulate import simulate, simulate_with_timeline
@@ -29,20 +27,11 @@ LONG = replace(SMALL, batch=16, heads=64, kv_heads=8, seqlen_k=32768, head_dim=1
 """Llama-3-70B, 16 sequences of 32k keys: 2.1 GB of K and V."""
 
 
-def followed(problem: AttentionProblem, **options: int) -> tuple[Launch, ...]:
-    """The launches of `flash_decode` with the programs that their code tells of."""
-    compile_ = tilesight.compiler(problem, "h200", workers=1)
-    resolved = resolve(problem, "flash_decode", Config(**options), H200, resources_of=compile_)
-    assert isinstance(resolved, Resolved), resolved
-    assert all(map(is_outline, resolved.launches))
-    return follow(resolved.launches, H200).launches
-
-
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("problem", [SMALL, replace(SMALL, seqlen_q=5, causal=True)], ids=["one query", "five"])
 def test_traced_splits_keep_the_contract_of_schedules(problem: AttentionProblem, splits: int) -> None:
     """Inside their tensors, all that is written is written once, all inputs are read, nothing before it is written."""
-    launches = followed(problem, splits=splits, block_n=64)
+    launches = followed(problem, "flash_decode", splits=splits, block_n=64)
     contract.accesses_stay_inside(launches)
     contract.every_element_is_written(launches)
     contract.every_input_is_read(launches)
@@ -52,7 +41,7 @@ def test_traced_splits_keep_the_contract_of_schedules(problem: AttentionProblem,
 @pytest.mark.parametrize("splits", [1, 4])
 def test_keys_and_values_are_read_once_whatever_the_group(splits: int) -> None:
     """Four heads share them; Q once a split; the merge reads each part once."""
-    launches = followed(SMALL, splits=splits)
+    launches = followed(SMALL, "flash_decode", splits=splits)
     exact = tally(launches[0].program).load_bytes
     assert exact["K"] == exact["V"] == 2 * 2 * 1000 * 64 * 2
     assert exact["Q"] == splits * 2 * 8 * 64 * 2
@@ -62,7 +51,7 @@ def test_keys_and_values_are_read_once_whatever_the_group(splits: int) -> None:
 
 def test_a_window_leaves_the_keys_before_it_alone() -> None:
     """100 keys before the end are in two tiles of 64 of the last 16; so many bytes and no more are read."""
-    launches = followed(replace(SMALL, window=100), splits=2, block_n=64)
+    launches = followed(replace(SMALL, window=100), "flash_decode", splits=2, block_n=64)
     exact = tally(launches[0].program).load_bytes
     assert exact["K"] == exact["V"] == 2 * 2 * (1000 - 896) * 64 * 2
 
@@ -71,7 +60,7 @@ def test_a_window_leaves_the_keys_before_it_alone() -> None:
 def test_pages_are_those_of_the_table(splits: int, stages: int) -> None:
     """In random order each split of each head reads its own pages and no others, of K and of V, two or eight."""
     page, problem = 64, replace(SMALL, seqlen_k=1024, head_dim=128, page=64)
-    program = followed(problem, splits=splits, block_n=page, num_stages=stages)[0].program
+    program = followed(problem, "flash_decode", splits=splits, block_n=page, num_stages=stages)[0].program
     (table,) = (tensor.values for tensor in cache_tensors(problem) if tensor.name == "TABLE")
     numbers = np.frombuffer(table or b"", dtype=np.int32).reshape(2, -1)[:, 1:]
     rows = page * 2 * 256 // program.tensor("K").cols

@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from schedules import contract
+from support.outlines import followed
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.explore.candidate import Candidate, bound_notes, mark_like_best
 from tilesight.simulator.launch.outline import storage_of
-from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import tally
-from tilesight.simulator.outlines import follow
 from tilesight.simulator.prediction.prediction import Prediction
 from tilesight.simulator.problems.attention_backward import AttentionBackwardProblem
-from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate
@@ -39,14 +37,6 @@ PIPELINES = (
 every_pipeline = pytest.mark.parametrize(("schedule", "options"), PIPELINES, ids=str)
 
 
-def followed(problem: AttentionBackwardProblem, schedule: str, **options: Any) -> tuple[Launch, ...]:
-    """The launches of a schedule with the programs that their code tells of."""
-    compile_ = tilesight.compiler(problem, "h100", workers=1)
-    resolved = resolve(problem, schedule, Config(**options), H100, resources_of=compile_)
-    assert isinstance(resolved, Resolved), resolved
-    return follow(resolved.launches, H100).launches
-
-
 @cache
 def predicted(form: str, deterministic: int = 0) -> Prediction:
     """The long problem, on an H100."""
@@ -61,7 +51,7 @@ def test_traced_launches_stay_inside_and_read_what_was_written(
     schedule: str, options: dict[str, Any], problem: AttentionBackwardProblem
 ) -> None:
     """Every access is inside its tensor, and of scratch only what an earlier launch, or the same CTA, wrote."""
-    launches = followed(problem, schedule, **options)
+    launches = followed(problem, schedule, "h100", **options)
     contract.accesses_stay_inside(launches)
     contract.nothing_is_read_before_it_is_written(launches)
 
@@ -69,7 +59,7 @@ def test_traced_launches_stay_inside_and_read_what_was_written(
 @every_pipeline
 def test_the_tables_of_the_docstring_are_true(schedule: str, options: dict[str, Any]) -> None:
     """Bytes that each launch asks for of each tensor are its size times the expression written down for it."""
-    launches = followed(SMALL, schedule, **options)
+    launches = followed(SMALL, schedule, "h100", **options)
     sizes = {
         tensor.name: tensor.size_bytes
         for launch in find_schedule(schedule).launches(SMALL, find_schedule(schedule).config(**options), H100)
@@ -95,7 +85,7 @@ def test_the_tables_of_the_docstring_are_true(schedule: str, options: dict[str, 
 def test_a_mask_skips_the_tiles_that_nobody_sees(window: int) -> None:
     """Pairs of tiles with a score that is seen, counted one by one: so often come Q, dO and additions to dQ."""
     problem = replace(SMALL, causal=True, window=window)
-    launches = followed(problem, "flash_backward", **FUSED, block_m=64, block_n=64, num_stages=1)
+    launches = followed(problem, "flash_backward", "h100", **FUSED, block_m=64, block_n=64, num_stages=1)
     place, key = np.arange(256)[:, None] + 384 - 256, np.arange(384)[None, :]
     seen = (key <= place) & ((key > place - window) | (window == 0))
     pairs = int(seen.reshape(4, 64, 6, 64).any(axis=(1, 3)).sum())
@@ -129,7 +119,7 @@ def test_ragged_tiles_of_a_mask_are_followed_to_the_row(
     pairs[:777, :keys] = seen
     tiles = pairs.reshape(-(-777 // block_m), block_m, -1, block_n).any(axis=(1, 3)).sum(axis=1)
     moved = 4 * int(tiles @ np.minimum(block_m, 777 - block_m * np.arange(len(tiles)))) * ragged.head_dim
-    exact = tally(followed(ragged, "flash_backward", form=form, **options)[1].program)
+    exact = tally(followed(ragged, "flash_backward", "h100", form=form, **options)[1].program)
     assert exact.load_bytes["Q"] == exact.load_bytes["dO"] == 2 * moved
     if form == "one_pass":
         assert exact.store_bytes["dQ_sum"] == 4 * moved
@@ -138,7 +128,7 @@ def test_ragged_tiles_of_a_mask_are_followed_to_the_row(
 def test_causal_tiles_of_grouped_heads_are_followed_to_the_byte() -> None:
     """Of 4 heads that share keys: 16 tiles see 16, 15, ... query tiles each; no piece is left out."""
     problem = replace(SMALL, batch=4, heads=32, kv_heads=8, seqlen_q=1024, seqlen_k=1024, causal=True)
-    exact = tally(followed(problem, "flash_backward", **SPLIT, block_m=64, block_n=64)[1].program)
+    exact = tally(followed(problem, "flash_backward", "h100", **SPLIT, block_m=64, block_n=64)[1].program)
     assert exact.load_bytes["Q"] == exact.load_bytes["dO"] == 4 * 32 * (16 * 17 // 2) * 64 * 64 * 2
 
 

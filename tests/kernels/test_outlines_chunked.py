@@ -4,14 +4,12 @@ from dataclasses import replace
 
 import pytest
 from schedules import contract
+from support.outlines import followed
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.closed_form.roofline import roofline
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import tally
-from tilesight.simulator.outlines import follow
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
 
@@ -29,14 +27,6 @@ CHUNKS = {
     "paged": {"lengths": (1000, 64), "page": 32},
 }
 TILES = {"block_m": 64, "block_n": 32}
-
-
-def followed(problem: AttentionProblem, **options: int) -> tuple[Launch, ...]:
-    """The launches of `chunked_flash` with the programs that their code tells of."""
-    compile_ = tilesight.compiler(problem, "h200", workers=1)
-    resolved = resolve(problem, "chunked_flash", Config(**options), H200, resources_of=compile_)
-    assert isinstance(resolved, Resolved), resolved
-    return follow(resolved.launches, H200).launches
 
 
 def rows_read(problem: AttentionProblem, block_m: int, block_n: int) -> int:
@@ -60,7 +50,7 @@ def test_keys_are_read_once_for_each_tile_of_packed_queries_that_sees_them(
 ) -> None:
     """Whatever the splits; Q once a split; exact where nothing is loaded ahead."""
     problem = replace(CHUNK, **asked)
-    launches = followed(problem, num_stages=1, splits=splits, **TILES)
+    launches = followed(problem, "chunked_flash", num_stages=1, splits=splits, **TILES)
     contract.accesses_stay_inside(launches)
     contract.nothing_is_read_before_it_is_written(launches)
     written = contract.counts(launches, "store")
@@ -99,4 +89,4 @@ def test_what_it_is_not_for_is_refused_with_what_is() -> None:
     ):
         with pytest.raises(ValueError, match=text):
             simulate(problem, schedule="chunked_flash")
-    assert followed(replace(CHUNK, seqlen_k=96, page=16), **TILES)
+    assert followed(replace(CHUNK, seqlen_k=96, page=16), "chunked_flash", **TILES)

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 from schedules import contract
 from support.mask_definitions import seen_by_definition
+from support.outlines import followed
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.closed_form.roofline import roofline
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import tally
-from tilesight.simulator.outlines import follow
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
 
@@ -35,14 +33,6 @@ MASKS = {
 TILES = {"block_m": 64, "block_n": 32}
 
 
-def followed(problem: AttentionProblem, **options: int) -> tuple[Launch, ...]:
-    """The launch of `masked_flash` with the program that its code tells of."""
-    compile_ = tilesight.compiler(problem, "h200", workers=1)
-    resolved = resolve(problem, "masked_flash", Config(**options), H200, resources_of=compile_)
-    assert isinstance(resolved, Resolved), resolved
-    return follow(resolved.launches, H200).launches
-
-
 def needed_tiles(problem: AttentionProblem) -> np.ndarray:
     """Of which tiles of 64 x 32 scores a query sees a key: bool (query tiles, key tiles)."""
     m, n = problem.seqlen_q, problem.seqlen_k
@@ -55,7 +45,7 @@ def needed_tiles(problem: AttentionProblem) -> np.ndarray:
 def test_key_tiles_are_read_once_for_each_query_tile_that_sees_them(asked: dict[str, object]) -> None:
     """Q once where anything is seen, outputs once, K and V of no other tile, however far ahead they are loaded."""
     problem = replace(SMALL, **asked)
-    launches = followed(problem, num_stages=1, **TILES)
+    launches = followed(problem, "masked_flash", num_stages=1, **TILES)
     contract.accesses_stay_inside(launches)
     contract.every_element_is_written(launches)
     contract.nothing_is_read_before_it_is_written(launches)
@@ -63,7 +53,7 @@ def test_key_tiles_are_read_once_for_each_query_tile_that_sees_them(asked: dict[
     assert exact.load_bytes["K"] == exact.load_bytes["V"] == 2 * 4 * needed.sum() * 32 * 64 * 2
     assert exact.load_bytes["Q"] == 2 * 4 * needed.any(axis=1).sum() * 64 * 64 * 2
     for stages in (2, 3, 4):
-        ahead = tally(followed(problem, num_stages=stages, **TILES)[0].program)
+        ahead = tally(followed(problem, "masked_flash", num_stages=stages, **TILES)[0].program)
         assert [ahead.load_bytes[name] for name in "KV"] == [exact.load_bytes[name] for name in "KV"]
     assert exact.load_bytes["SEEN"] == 2 * 4 * 256 * 2 * 4
     if problem.sinks:
@@ -103,7 +93,7 @@ def test_a_decode_with_cap_and_sinks_reads_a_sink_a_head_and_takes_two_operation
 def test_values_narrower_than_keys_are_read_written_and_multiplied_at_their_width() -> None:
     """192 and 128, as DeepSeek-V3 prefills: bytes and operations tile by tile, the width of keys padded to 256."""
     problem = replace(SMALL, head_dim=192, head_dim_v=128, causal=True)
-    (launch,) = followed(problem, num_stages=1, **TILES)
+    (launch,) = followed(problem, "masked_flash", num_stages=1, **TILES)
     exact, tiles = tally(launch.program), int(needed_tiles(problem).sum())
     heads = problem.batch * problem.heads
     assert exact.load_bytes["Q"] == heads * 256 * 192 * 2

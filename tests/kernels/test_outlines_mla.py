@@ -5,14 +5,12 @@ from dataclasses import replace
 
 import pytest
 from schedules import contract
+from support.outlines import followed
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.closed_form.roofline import roofline
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import tally
-from tilesight.simulator.outlines import follow
 from tilesight.simulator.problems.latent_attention import LatentAttentionProblem
-from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate
@@ -29,18 +27,10 @@ LATENT_BYTES = 576 * 2
 SECTOR_BYTES = 32
 
 
-def followed(problem: LatentAttentionProblem, **options: int) -> tuple[Launch, ...]:
-    """The launches of `mla_decode` with the programs that their code tells of."""
-    compile_ = tilesight.compiler(problem, "h200", workers=1)
-    resolved = resolve(problem, "mla_decode", Config(**options), H200, resources_of=compile_)
-    assert isinstance(resolved, Resolved), resolved
-    return follow(resolved.launches, H200).launches
-
-
 @pytest.mark.parametrize("splits", [1, 4])
 def test_the_tables_of_the_docstring_are_true(splits: int) -> None:
     """Bytes of each tensor are its size times what is written down: the latents once a tile of heads, not twice."""
-    launches = followed(SMALL, splits=splits, block_m=16)
+    launches = followed(SMALL, "mla_decode", splits=splits, block_m=16)
     tables = contract.tables(sys.modules[find_schedule("mla_decode").launches.__module__].__doc__ or "")
     for launch in launches:
         exact = tally(launch.program)
@@ -61,7 +51,7 @@ def test_the_tables_of_the_docstring_are_true(splits: int) -> None:
 def test_traced_splits_keep_the_contract_of_schedules(changed: dict[str, int]) -> None:
     """Inside their tensors, all that is written is written once, nothing before it is written; whatever the cache."""
     problem = replace(SMALL, **changed)
-    launches = followed(problem, splits=4, block_m=16)
+    launches = followed(problem, "mla_decode", splits=4, block_m=16)
     contract.accesses_stay_inside(launches)
     contract.every_element_is_written(launches)
     contract.nothing_is_read_before_it_is_written(launches)

@@ -1,19 +1,15 @@
 """Splits that differ from sequence to sequence: what the machine code then reads and writes, by the counts alone."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from schedules import contract
+from support.outlines import followed
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import tally
-from tilesight.simulator.outlines import follow
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.problems.latent_attention import LatentAttentionProblem
-from tilesight.simulator.resolve import Resolved, resolve
-from tilesight.simulator.schedules.config import Config
 
 import tilesight
 
@@ -26,14 +22,6 @@ STEP = AttentionProblem(
 SECTOR_BYTES = 32
 COUNTS = {"vllm": (16, 7, 2), "sglang": (8, 2, 1), "flashinfer": (16, 4, 1)}
 """Of STEP in tiles of 64 keys: 16 segments, but no more than tiles; 256 keys a chunk; 128 keys a chunk."""
-
-
-def followed(problem: AttentionProblem, schedule: str, **options: Any) -> tuple[Launch, ...]:
-    """The launches of a schedule with the programs that their code tells of."""
-    compile_ = tilesight.compiler(problem, "h200", workers=1)
-    resolved = resolve(problem, schedule, Config(**options), H200, resources_of=compile_)
-    assert isinstance(resolved, Resolved), resolved
-    return follow(resolved.launches, H200).launches
 
 
 @pytest.mark.parametrize("rule", list(COUNTS))

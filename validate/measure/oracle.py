@@ -2,7 +2,7 @@
 
 A part is some rows of one head. Under a causal mask these rows see a prefix of the keys,
 so a part is a smaller problem of the same kind, and no score matrix has to be held as a whole.
-Of a backward pass a part is all heads that share a KV head (`gradient_oracle`).
+Of a backward pass a part is all heads that share a KV head (`gradient_error`).
 """
 
 from collections.abc import Mapping
@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 
+from ...kernels.backward.call import Gradients
+from ...kernels.backward.reference import gradients, judge_gradients, plain
 from ...kernels.launch.launch import Roundings
 from ...kernels.launch.registry import roundings_of
-from ...kernels.reference import judge_attention, judge_softmax
+from ...kernels.reference import attention, judge_attention, judge_softmax
 from ...simulator.integers import cdiv
 from ...simulator.launch.program import Launch
 from ...simulator.problems.attention import AttentionProblem
@@ -23,7 +25,6 @@ from ...simulator.problems.latent_attention import LatentAttentionProblem
 from ...simulator.problems.problem import Problem
 from ...simulator.problems.softmax import SoftmaxProblem
 from ...simulator.schedules.registry import find_schedule
-from .gradient_oracle import gradient_error, spread
 
 PART_SCORES = 1 << 26
 """Scores of a part: half a gigabyte in fp64, of which the reference holds a few."""
@@ -152,3 +153,51 @@ def _softmax_error(problem: SoftmaxProblem, launch: Launch, tensors: Mapping[str
     y, x = (tensors[name][batch * problem.heads + head, first:last][None, None] for name in "YX")
     safe = launch.name != "naive_softmax"
     return judge_softmax(y, x, block_n=int(launch.constants["block_n"]), safe=safe).error
+
+
+CHECKED_SCORES = 1 << 30
+"""Scores that are checked at most, of two KV heads at least."""
+TF32_SUM_EPS = 2.0**-11
+"""Of sums of products whose operands are cut to tf32."""
+
+
+def gradient_error(problem: AttentionBackwardProblem, tensors: Mapping[str, torch.Tensor], *, stored: bool) -> float:
+    """Largest error of dQ, dK and dV in units of what is allowed; above 1 is wrong.
+
+    Args:
+        tensors: by name of the programs' tensors, as (slabs, rows, columns).
+        stored: as of `plain`.
+    """
+    most = CHECKED_SCORES // (problem.head_group * problem.seqlen_q * problem.seqlen_k)
+    chosen = spread(problem.batch * problem.kv_heads, most)
+    return max(_group_error(problem, tensors, kv_slab, stored) for kv_slab in chosen)
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Numbers below a count: all, or at most `most` evenly spread ones; the first and the last always."""
+    wanted = max(2, min(count, most))
+    return [0] if count == 1 else list(dict.fromkeys(round(i * (count - 1) / (wanted - 1)) for i in range(wanted)))
+
+
+def _group_error(
+    problem: AttentionBackwardProblem, tensors: Mapping[str, torch.Tensor], kv_slab: int, stored: bool
+) -> float:
+    """Error of the gradients of one KV head, and of the query heads that share it."""
+    group = problem.head_group
+    mask: dict[str, Any] = {"causal": problem.causal, "window": problem.window}
+    batch, kv_head = divmod(kv_slab, problem.kv_heads)
+    first = batch * problem.heads + kv_head * group
+    q, o, do, dq = (tensors[name][None, first : first + group] for name in ("Q", "O", "dO", "dQ"))
+    k, v, dk, dv = (tensors[name][None, kv_slab : kv_slab + 1] for name in ("K", "V", "dK", "dV"))
+    lse = attention(q, k, v, working=True, **mask).lse
+    tf32 = problem.dtype == "fp32"
+    # Head by head: fp64 scores of one head are what memory has room for.
+    truths = [gradients(q[:, h : h + 1], k, v, do[:, h : h + 1], **mask) for h in range(group)]
+    truth = Gradients(
+        torch.cat([head.dq for head in truths], 1), sum(head.dk for head in truths), sum(head.dv for head in truths)
+    )
+    working = plain(q, k, v, o, lse, do, **mask, tf32=tf32, stored=stored)
+    sum_eps = TF32_SUM_EPS if tf32 else torch.finfo(torch.float32).eps
+    return max(
+        verdict.error for verdict in judge_gradients(Gradients(dq, dk, dv), truth, working, sum_eps=sum_eps).values()
+    )

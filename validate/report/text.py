@@ -146,7 +146,11 @@ def statistics_columns(statistics: Sequence[Statistic]) -> list[Column]:
         Column(title="bias", cells=list(map(error_text, biases)), keys=biases),
         Column(title="worst", cells=list(map(error_text, worst)), keys=list(map(abs, worst)), kinds=["missed"] * count),
         Column(
-            title="worst at", cells=[one.worst_key for one in statistics], left=True, rank=1, kinds=["wide"] * count
+            title="worst at",
+            cells=[statistic.worst_key for statistic in statistics],
+            left=True,
+            rank=1,
+            kinds=["wide"] * count,
         ),
     ]
 

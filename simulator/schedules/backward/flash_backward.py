@@ -94,14 +94,15 @@ from dataclasses import replace
 from ...device.device import Device
 from ...dtypes import DTYPES
 from ...integers import cdiv
+from ...launch.outline import outlined_launch
 from ...launch.program import Launch, Tensor
 from ...problems.attention_backward import AttentionBackwardProblem
 from ..config import Config
 from ..contract import Schedule
 from ..coverage import BACKWARD, Coverage, listed
 from ..options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, number, tiled, word
-from ..tiles import LOG2_E, NARROW_HEAD, STATISTIC, key_tensor, padded_head_dim, query_tensor, statistic_tensor
-from .launches import delta_launch, delta_tensor, gradient_launch, key_gradient, output_gradient, row_launch
+from ..tiles import LOG2_E, NARROW_HEAD, STATISTIC, key_tensor, product_constants, query_tensor, statistic_tensor
+from .launches import delta_launch, delta_tensor, key_gradient, output_gradient, row_launch
 
 FORM = word(
     "form",
@@ -186,24 +187,15 @@ def _products(name: str, problem: AttentionBackwardProblem, config: Config, ctas
         statistic_tensor(problem, "LSE", "input"),
         delta_tensor(problem),
     )
-    return gradient_launch(
+    masked = {"causal": problem.causal, "window": problem.window}
+    return outlined_launch(
         name,
-        problem,
-        ctas,
+        (ctas, 1, 1),
         (*inputs, *outputs),
         num_warps=config.num_warps,
         num_stages=config.num_stages,
-        constants={
-            "head_dim": problem.head_dim,
-            "padded_dim": padded_head_dim(problem),
-            "head_group": problem.head_group,
-            "block_m": config.block_m,
-            "block_n": config.block_n,
-            "causal": problem.causal,
-            "window": problem.window,
-            "whole_m": problem.seqlen_q % config.block_m == 0,
-            "whole_n": problem.seqlen_k % config.block_n == 0,
-        },
+        dtype=problem.dtype,
+        constants=product_constants(problem, config.block_m, config.block_n) | masked,
         arguments={
             "seqlen_q": problem.seqlen_q,
             "seqlen_k": problem.seqlen_k,

@@ -1,13 +1,11 @@
-"""Tensors and outlines of launches that the schedules of the backward pass share."""
+"""Tensors and launches that the schedules of the backward pass share."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from ...integers import cdiv
-from ...launch.outline import UNKNOWN, outline
+from ...launch.outline import outlined_launch
 from ...launch.program import Launch, Tensor
 from ...problems.attention_backward import AttentionBackwardProblem
-from ..contract import frozen
 from ..tiles import key_tensor, padded_head_dim, query_tensor, statistic_tensor
 
 STRIP_ELEMENTS = 8192
@@ -42,37 +40,13 @@ def row_launch(
     """A launch over strips of the rows of all heads. Args: arguments: beside the number of rows."""
     dim = padded_head_dim(problem)
     rows, strip = problem.batch * problem.heads * problem.seqlen_q, max(1, STRIP_ELEMENTS // dim)
-    return gradient_launch(
+    return outlined_launch(
         name,
-        problem,
-        cdiv(rows, strip),
+        (cdiv(rows, strip), 1, 1),
         tensors,
         num_warps=ROW_WARPS,
+        num_stages=1,
+        dtype=problem.dtype,
         constants={"head_dim": problem.head_dim, "padded_dim": dim, "block_rows": strip, "whole": rows % strip == 0},
         arguments={"rows_total": rows, **arguments},
-    )
-
-
-def gradient_launch(
-    name: str,
-    problem: AttentionBackwardProblem,
-    ctas: int,
-    tensors: tuple[Tensor, ...],
-    *,
-    num_warps: int,
-    num_stages: int = 1,
-    constants: Mapping[str, int | bool | str],
-    arguments: Mapping[str, int | float],
-) -> Launch:
-    """The outline of a launch of a backward pass. Args: as of `Launch`."""
-    return Launch(
-        name=name,
-        grid=(ctas, 1, 1),
-        num_warps=num_warps,
-        num_stages=num_stages,
-        program=outline(tensors, ctas),
-        resources=UNKNOWN,
-        dtype=problem.dtype,
-        constants=frozen(**constants),
-        arguments=frozen(**arguments),
     )

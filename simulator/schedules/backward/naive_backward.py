@@ -79,6 +79,7 @@ Source: Dao et al., FlashAttention (2022), appendix B: standard attention, backw
 
 from ...device.device import Device
 from ...integers import cdiv
+from ...launch.outline import outlined_launch
 from ...launch.program import Launch, Tensor
 from ...problems.attention_backward import AttentionBackwardProblem
 from ..config import Config
@@ -86,7 +87,7 @@ from ..contract import Schedule
 from ..coverage import PIPELINE, Coverage, listed
 from ..options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, declared, number, tiled
 from ..tiles import LOG2_E, key_tensor, product_constants, query_tensor, score_tensor, statistic_tensor
-from .launches import delta_launch, delta_tensor, gradient_launch, key_gradient, output_gradient
+from .launches import delta_launch, delta_tensor, key_gradient, output_gradient
 
 RECOMPUTED = number(
     "recomputed", "Whether P is made again from Q, K and LSE; 0: the forward pass has kept it.", (0, 1), "0 or 1",
@@ -106,13 +107,13 @@ def launches(problem: AttentionBackwardProblem, config: Config, device: Device) 
     def launch(name: str, ctas: int, *tensors: Tensor, causal: bool | None = None, **arguments: int | float) -> Launch:
         constants: dict[str, int | bool] = product_constants(problem, config.block_m, config.block_n)
         lengths = {"seqlen_q": problem.seqlen_q, "seqlen_k": problem.seqlen_k, "pitch": p.pitch_elements}
-        return gradient_launch(
+        return outlined_launch(
             name,
-            problem,
-            ctas,
+            (ctas, 1, 1),
             tensors,
             num_warps=config.num_warps,
             num_stages=config.num_stages,
+            dtype=problem.dtype,
             constants=constants if causal is None else constants | {"causal": causal},
             arguments=lengths | arguments,
         )

@@ -40,11 +40,11 @@ packing of a group's heads: FlashInfer (Ye et al. 2025), section 3.
 from ...device.device import Device
 from ...integers import cdiv, next_power_of_two
 from ...launch.cache import cache_tensors
-from ...launch.outline import UNKNOWN, outline
+from ...launch.outline import outlined_launch
 from ...launch.program import Launch, Tensor
 from ...problems.attention import AttentionProblem
 from ..config import Config
-from ..contract import Schedule, frozen
+from ..contract import Schedule
 from ..coverage import DECODE, Coverage
 from ..options import BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, tiled
 from ..tiles import (
@@ -86,15 +86,14 @@ def split_launches(problem: AttentionProblem, config: Config, device: Device, ti
     cached = problem.page > 0 or bool(problem.lengths)
     inputs = (query_tensor(problem), *cache_tensors(problem, splits=splits_listed))
     sinks = sink_tensors(problem)
-    split = Launch(
-        name="flash_decode_cache" if cached else "flash_decode",
-        grid=(row_tiles * splits, kv_slabs, 1),
+    split = outlined_launch(
+        "flash_decode_cache" if cached else "flash_decode",
+        (row_tiles * splits, kv_slabs, 1),
+        (*inputs, *(parts if splits > 1 else outputs), *sinks),
         num_warps=config.num_warps,
         num_stages=config.num_stages,
-        program=outline((*inputs, *(parts if splits > 1 else outputs), *sinks), row_tiles * splits * kv_slabs),
-        resources=UNKNOWN,
         dtype=problem.dtype,
-        constants=frozen(
+        constants=dict(
             head_dim=problem.head_dim,
             padded_dim=dim,
             kv_heads=problem.kv_heads,
@@ -110,7 +109,7 @@ def split_launches(problem: AttentionProblem, config: Config, device: Device, ti
             merged=splits > 1,
             **({"page": problem.page, "own_splits": bool(splits_listed)} if cached else {}),
         ),
-        arguments=frozen(
+        arguments=dict(
             seqlen_q=problem.seqlen_q,
             seqlen_k=problem.seqlen_k,
             scale_log2=LOG2_E / problem.head_dim**0.5,
@@ -146,17 +145,15 @@ def merge_of(
         parts: as of `parts_of`; outputs: O and LSE; table: of a cache that says how many splits each sequence has.
     """
     padded, dim = next_power_of_two(splits), next_power_of_two(outputs[0].cols)
-    heads = problem.batch * problem.heads
-    return Launch(
-        name="flash_decode_merge",
-        grid=(problem.seqlen_q, heads, 1),
+    return outlined_launch(
+        "flash_decode_merge",
+        (problem.seqlen_q, problem.batch * problem.heads, 1),
+        (*parts, *outputs, *([table] if table else [])),
         num_warps=min(8, max(1, padded * dim // MERGED_ELEMENTS)),
         num_stages=1,
-        program=outline((*parts, *outputs, *([table] if table else [])), problem.seqlen_q * heads),
-        resources=UNKNOWN,
         dtype=problem.dtype,
-        constants=frozen(head_dim=outputs[0].cols, padded_dim=dim, head_group=problem.head_group, padded_splits=padded),
-        arguments=frozen(
+        constants=dict(head_dim=outputs[0].cols, padded_dim=dim, head_group=problem.head_group, padded_splits=padded),
+        arguments=dict(
             seqlen_q=problem.seqlen_q,
             splits=splits,
             **({"heads": problem.heads, "table_width": table.cols} if table else {}),

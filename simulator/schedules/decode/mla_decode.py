@@ -41,11 +41,11 @@ from ...device.device import Device
 from ...dtypes import DTYPES
 from ...integers import cdiv, next_power_of_two
 from ...launch.cache import cache_tensors
-from ...launch.outline import UNKNOWN, outline
+from ...launch.outline import outlined_launch
 from ...launch.program import Launch, Tensor
 from ...problems.latent_attention import LatentAttentionProblem
 from ..config import Config
-from ..contract import Schedule, frozen
+from ..contract import Schedule
 from ..coverage import Coverage, listed
 from ..options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, tiled
 from ..tiles import LOG2_E, query_tensor, statistic_tensor
@@ -81,15 +81,14 @@ def launches(problem: LatentAttentionProblem, config: Config, device: Device) ->
     outputs, parts = (output, statistic_tensor(problem, "LSE")), parts_of(problem, splits, problem.latent_dim)
     cached = problem.page > 0 or bool(problem.lengths)
     inputs = (query_tensor(problem), *cache_tensors(problem, "C", splits_listed))
-    split = Launch(
-        name="mla_decode_cache" if cached else "mla_decode",
-        grid=(head_tiles, splits, problem.batch),
+    split = outlined_launch(
+        "mla_decode_cache" if cached else "mla_decode",
+        (head_tiles, splits, problem.batch),
+        (*inputs, *(parts if splits > 1 else outputs)),
         num_warps=config.num_warps,
         num_stages=config.num_stages,
-        program=outline((*inputs, *(parts if splits > 1 else outputs)), head_tiles * splits * problem.batch),
-        resources=UNKNOWN,
         dtype=problem.dtype,
-        constants=frozen(
+        constants=dict(
             heads=problem.heads,
             latent_dim=problem.latent_dim,
             rope_dim=problem.rope_dim,
@@ -101,18 +100,16 @@ def launches(problem: LatentAttentionProblem, config: Config, device: Device) ->
             merged=splits > 1,
             **({"page": problem.page, "own_splits": bool(splits_listed)} if cached else {}),
         ),
-        arguments=frozen(
+        arguments=dict(
             seqlen_q=problem.seqlen_q,
             seqlen_k=problem.seqlen_k,
             scale_log2=LOG2_E / problem.head_dim**0.5,
             **({"table_width": inputs[-1].cols} if cached else {}),
         ),
     )
-    return (
-        (split,)
-        if splits == 1
-        else (split, merge_of(problem, splits, parts, outputs, inputs[-1] if splits_listed else None))
-    )
+    if splits == 1:
+        return (split,)
+    return split, merge_of(problem, splits, parts, outputs, inputs[-1] if splits_listed else None)
 
 
 def largest_tile(problem: LatentAttentionProblem) -> int:

@@ -3,8 +3,7 @@
 from support.steps import H200, kernel, matmul, profiled, tensor, torch_operation
 from tilesight.simulator.operations.operation import Operation
 from tilesight.simulator.operations.profile import Profile
-from tilesight.simulator.report.operations.beside import devices_text, profiles_json
-from tilesight.simulator.report.operations.modes import modes_text
+from tilesight.simulator.report.operations.modes import devices_text, modes_text, profiles_json
 
 
 def _fused() -> Profile:

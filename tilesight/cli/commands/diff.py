@@ -123,8 +123,7 @@ def diff(
     Where machine code, grid, arguments and device are the same nothing is predicted, and the answer is exact. A
     revision is read in a folder of its own (git worktree), which is removed afterwards.
     """
-    from ...diffing.report.markdown import difference_markdown
-    from ...diffing.report.text import difference_text
+    from ...diffing.report.text import difference_markdown, difference_text
     from ...diffing.sides import Question
 
     limit_s = limit_of(limit.time_limit)

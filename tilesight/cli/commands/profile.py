@@ -182,8 +182,8 @@ def profile(
     sizes, limit_s = bucket_sizes(step.buckets, step.decode, len(modes)), limit_of(asked.time_limit)
     need_compiler("profile")
     from ...simulator.operations.chrome_trace import chrome_trace
-    from ...simulator.report.operations.beside import devices_text, profiles_json, profiles_rows
     from ...simulator.report.operations.buckets import buckets_of
+    from ...simulator.report.operations.modes import devices_text, profiles_json, profiles_rows
     from ...tuning.step_kernels import Predicting
 
     question = _question(mode, machine, pricing, asked)
