@@ -10,7 +10,7 @@ from pathlib import Path
 from time import time_ns
 from typing import Any
 
-from ...simulator.device.device import load_device
+from ...simulator.device.device import Device, load_device
 from ...simulator.device.what_if import override
 from ...simulator.jobs.processes import WorkerDied, WorkerProcess
 from ...simulator.prediction.torch_operation import TorchOperation
@@ -18,6 +18,7 @@ from ...simulator.refusal import UserError
 from ..compile.cache import triton_cache
 from ..compile.call import KernelLaunch, RefusedCall, from_plain, values_of
 from ..configurations.space import Space
+from ..given.launch import Launch, calls_of
 from ..interpreter import Interpreter
 from ..kept.recordings import keep_recording, kept_recording, recording_key
 
@@ -118,6 +119,12 @@ def capture_calls(target: str, asked: Asked) -> tuple[RecordedFunction, ...]:
         )
         for recorded, shape in zip(answer["recorded"], asked.shapes, strict=True)
     )
+
+
+def given_function(launches: tuple[Launch, ...], device: Device) -> RecordedFunction:
+    """Launches as if a function had made them. Raises: UserError: as `calls_of`."""
+    capability = int(device.compute_capability.replace(".", ""))
+    return RecordedFunction(calls=calls_of(launches, capability), notes=(), operations=(), ended="")
 
 
 def _recorded_anew(target: str, job: Mapping[str, Any], asked: Asked, key: str) -> dict[str, Any]:

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ...simulator.arguments import shown
-from ...simulator.device.device import Device
 from ...simulator.refusal import UserError
-from ..capture.file import RecordedFunction
-from .launch import Launch, calls_of
+from .launch import Launch
 
 SUFFIX = ".toml"
 KEYS = tuple(field.name for field in fields(Launch) if field.name not in ("folder", "title"))
@@ -45,9 +43,3 @@ def _launch(path: Path, number: int, table: Any) -> Launch:
     if not isinstance(table.get("args", {}), dict):
         raise UserError(f"{begin}args: must be a table, name = argument in the order of the parameters")
     return Launch(**table, folder=path.parent)
-
-
-def given_function(launches: tuple[Launch, ...], device: Device) -> RecordedFunction:
-    """Launches as if a function had made them. Raises: UserError: as `calls_of`."""
-    capability = int(device.compute_capability.replace(".", ""))
-    return RecordedFunction(calls=calls_of(launches, capability), notes=(), operations=(), ended="")

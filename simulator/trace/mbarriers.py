@@ -53,7 +53,9 @@ Finder = Callable[[TracedKernel, UnknownValues, int], dict[int, Any]]
 """From a launch, what settles doubts and the number of a CTA to what instructions do with barriers, by place."""
 
 
-def found(find: Finder, subject: TracedKernel, doubts: UnknownValues, cta: int, notes: list[str]) -> dict[int, Any]:
+def noted_if_lost(
+    find: Finder, subject: TracedKernel, doubts: UnknownValues, cta: int, notes: list[str]
+) -> dict[int, Any]:
     """What is found; nothing where it cannot be told. Args: notes: gets why, one line; the rest: as of `Finder`."""
     try:
         return find(subject, doubts, cta)

@@ -21,7 +21,7 @@ from ..cta.knowable import find_unknown
 from ..cta.read_stores import find_sources
 from ..cta.traced_kernel import CompiledKernel, TracedKernel
 from ..cta.unknown_values import UnknownValues
-from ..mbarriers import find_mbarriers, found
+from ..mbarriers import find_mbarriers, noted_if_lost
 from ..named_barriers import find_barriers
 from ..touch.access_patterns import AccessPattern
 from ..touch.classes import PathClass, classes_of
@@ -134,8 +134,8 @@ def trace(kernel: CompiledKernel, room_bytes: float) -> Traced:
         unequal = any(map(doubts.counter_places.get, doubts.counters.used)) and runs_unlike(classes)
         lower_bound = doubts.lower_bound or (bool(doubts.counters.used) and not unequal)
         first = classes[0].representative
-        mbarriers = found(find_mbarriers, subject, doubts, first.cta, notes)
-        barriers = found(find_barriers, subject, doubts, first.cta, notes)
+        mbarriers = noted_if_lost(find_mbarriers, subject, doubts, first.cta, notes)
+        barriers = noted_if_lost(find_barriers, subject, doubts, first.cta, notes)
         notes += notes_on_launch(subject, classes, doubts, lower_bound)
     except CannotFollow as error:
         raise Refused(f"kernel {kernel.name}: {kernel.where(error.address)}{error}") from error
