@@ -44,7 +44,7 @@ class LaunchPrediction:
             global memory take (gathers, and what passes L1); 0 where machine code was not traced.
         ctas_per_sm: CTAs that an SM holds at once.
         occupancy_fraction: active warps / max warps.
-        occupancy_limit: what keeps one more CTA off an SM: registers, smem, warps or ctas.
+        occupancy_limit: what keeps one more CTA off an SM: registers, smem, warps, barriers or ctas.
         waves: CTAs / (SMs x residency).
         tail_fraction: share of the last wave's slots in use (1 = no tail).
         num_warps: warps of a CTA, those that the compiler adds included.

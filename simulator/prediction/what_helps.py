@@ -18,6 +18,7 @@ LIMITS = {
     "smem": "shared memory",
     "warps": "its warps",
     "ctas": "CTAs that an SM can hold",
+    "barriers": "named barriers",
 }
 LEAST_SHARE = 0.05
 """Share of the time from which on a cause besides the largest is named."""

@@ -17,6 +17,7 @@ LIMITS = {
     "smem": "limited by shared memory",
     "warps": "limited by warps per SM",
     "ctas": "limited by CTAs per SM",
+    "barriers": "limited by named barriers",
 }
 COSTS = {
     "compiled": "simulated from its machine code",

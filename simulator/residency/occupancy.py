@@ -6,11 +6,16 @@ from ..device.device import Device
 from ..launch.program import Resources
 from ..limits import SUB_CORES, WARP_THREADS
 from ..refusal import Refusal
+from ..sass.barriers import barriers_taken
 
 REGISTER_ALLOCATION = 256
 """Registers are handed to a warp in units of 256 (CUDA occupancy rules, compute capability 7.0 to 12.0)."""
 SMEM_ALLOCATION = 128
 """Shared memory is handed to a CTA in units of 128 B (the same source)."""
+ALLOTS_BARRIERS = 9
+"""Major compute capability from which on the calculator counts named barriers (`cuda_occupancy.h` of CUDA 13.0)."""
+BARRIERS_OF_A_PLACE = {9: 2, 10: 2}
+"""Major compute capability -> named barriers of an SM for each CTA that it can hold; 1 of others (the same source)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +25,7 @@ class Occupancy:
     Args:
         ctas_per_sm: CTAs that an SM holds at once.
         occupancy_fraction: active warps / max warps.
-        limit: what keeps one more CTA out: registers, smem, warps or ctas.
+        limit: what keeps one more CTA out: registers, smem, warps, barriers or ctas.
     """
 
     ctas_per_sm: int
@@ -29,10 +34,12 @@ class Occupancy:
 
 
 def occupancy(resources: Resources, num_warps: int, device: Device) -> Occupancy | Refusal:
-    """Residency from registers, shared memory, warps and the CTA limit.
+    """Residency from registers, shared memory, warps, named barriers and the CTA limit.
 
     Returns:
         It; or, where not even one CTA fits, a refusal that names resource, need and limit.
+
+    Where its code is not at hand, a CTA has no more than the barrier that all its threads meet at.
 
     Source: CUDA C++ Programming Guide, compute capabilities table; units as in the CUDA occupancy calculator.
     """
@@ -52,6 +59,7 @@ def occupancy(resources: Resources, num_warps: int, device: Device) -> Occupancy
         "warps": device.max_warps_per_sm // num_warps,
         "smem": device.smem_per_sm_bytes // smem_per_cta if smem_per_cta else device.max_ctas_per_sm,
         "registers": SUB_CORES * warps_per_sub_core(resources.registers_per_thread, device) // num_warps,
+        "barriers": barriers_of(device) // _taken(resources, device),
     }
     limit = min(limits, key=lambda name: limits[name])
     if limits[limit] == 0:
@@ -64,6 +72,21 @@ def occupancy(resources: Resources, num_warps: int, device: Device) -> Occupancy
         occupancy_fraction=limits[limit] * num_warps / device.max_warps_per_sm,
         limit=limit,
     )
+
+
+def barriers_of(device: Device) -> int:
+    """Named barriers of an SM."""
+    return BARRIERS_OF_A_PLACE.get(_major(device), 1) * device.max_ctas_per_sm
+
+
+def _taken(resources: Resources, device: Device) -> int:
+    """Named barriers that count for a CTA."""
+    counts = resources.code is not None and _major(device) >= ALLOTS_BARRIERS
+    return max(1, barriers_taken(resources.code.sass)) if counts and resources.code else 1
+
+
+def _major(device: Device) -> int:
+    return int(device.compute_capability.split(".")[0])
 
 
 def warps_per_sub_core(registers_per_thread: int, device: Device) -> int:

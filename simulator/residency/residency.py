@@ -23,7 +23,7 @@ class Residency:
 
     Args:
         ctas_per_sm: CTAs that an SM holds at once.
-        limit: what keeps one more CTA out: registers, smem, warps or ctas.
+        limit: what keeps one more CTA out: registers, smem, warps, barriers or ctas.
         occupancy_fraction: active warps / max warps.
         ctas_per_busy_sm: CTAs that share an SM where the grid is spread evenly: fewer than fit for a small grid.
         concurrent_ctas: CTAs of the launch that run at a time, on all SMs.

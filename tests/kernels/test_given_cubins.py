@@ -8,9 +8,14 @@ from tilesight.kernels.launch.availability import missing_package
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
+import struct
+
 import numpy as np
 from support.given_cubins import cubin, launch, source
+from tilesight.kernels.compile.cubin import sections_of
+from tilesight.kernels.compile.disassemble import disassemble
 from tilesight.simulator.prediction.kernel_row import KernelRow
+from tilesight.simulator.sass.barriers import barriers_taken
 
 import tilesight
 from tilesight import Launch
@@ -115,6 +120,30 @@ def test_a_producer_runs_ahead_of_its_readers(rows: dict[str, KernelRow]) -> Non
     # 64 KB an SM, against 4.8 TB/s x 0.6 us / 132 SMs = 22 KB; the compiler has unrolled the producer's loop alone.
     assert 1.0 < rows["ring"].roofline_multiple < 1.5
     assert not rows["ring"].notes and not rows["handed"].notes
+
+
+def test_an_sm_holds_as_many_ctas_as_it_has_named_barriers_for(rows: dict[str, KernelRow]) -> None:
+    """Where a register names a barrier the cubin asks for all 16, and an SM of an H200 has 64: four CTAs, not 16."""
+    handed = launch("handed", 2048, 128, file="roles", x="tensor:fp32[2048,96]", y="tensor:fp32[2048,96]", rows=1)
+    (row,) = tilesight.predict([handed]).rows
+    assert row.prediction is not None and row.prediction.ctas_per_sm == 4
+    assert row.prediction.occupancy_limit == "barriers"
+    assert rows["named"].prediction is not None and rows["named"].prediction.ctas_per_sm == 8
+
+
+@pytest.mark.parametrize("file", ["basic", "banks", "bulk", "mma", "roles", "tma"])
+def test_code_names_the_barriers_that_its_cubin_asks_for(file: str) -> None:
+    """In the flags of the section of each kernel's code, bits 20 to 26."""
+    read = cubin(file)
+    (heads,), (size, count) = struct.unpack_from("<Q", read, 40), struct.unpack_from("<HH", read, 58)
+    asked = {
+        name.removeprefix(".text."): struct.unpack_from("<Q", read, heads + size * number + 8)[0] >> 20 & 127
+        for number, name in enumerate(sections_of(read))
+        if name.startswith(".text.")
+    }
+    assert asked and len(sections_of(read)) == count
+    listings = disassemble([(read, 90, kernel) for kernel in asked])
+    assert {kernel: barriers_taken(listing.sass) for kernel, listing in zip(asked, listings, strict=True)} == asked
 
 
 def test_copies_in_bulk_take_as_long_as_those_of_tiles(rows: dict[str, KernelRow]) -> None:

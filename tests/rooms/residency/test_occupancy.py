@@ -7,6 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.strategies import TOY
 from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.code import Code
 from tilesight.simulator.launch.program import Resources
 from tilesight.simulator.refusal import Refusal
 from tilesight.simulator.residency.occupancy import occupancy
@@ -63,6 +64,28 @@ def test_what_does_not_fit_is_named(registers: int, smem_bytes: int, num_warps: 
     refusal = occupancy(needs(registers, smem_bytes), num_warps, H200)
     assert isinstance(refusal, Refusal) and refusal.kind == "does not fit"
     assert refusal.reason.startswith(said) and "\n" not in refusal.reason
+
+
+@pytest.mark.parametrize(
+    ("device", "lines", "ctas", "limit"),
+    [
+        # 64 on an SM: four barriers of sixteen CTAs, six of ten, all that a register may name of four.
+        ("h200", ("BAR.SYNC.DEFER_BLOCKING 0x0 ;", "@P0 BAR.ARV 0x3, 0x80 ;"), 16, "warps"),
+        ("h200", ("BAR.RED.POPC.DEFER_BLOCKING 0x5, 0x80 ;",), 10, "barriers"),
+        ("h200", ("BAR.SYNC.DEFER_BLOCKING 0x1, 0x80 ;", "BAR.ARV R8, 0x80 ;"), 4, "barriers"),
+        ("b200", ("BAR.ARV R8, 0x80 ;",), 4, "barriers"),
+        ("rtx-5090", ("BAR.ARV R8, 0x80 ;",), 1, "barriers"),
+        ("a100", ("BAR.ARV R8, 0x80 ;",), 16, "warps"),
+        ("h200", ("BAR.SYNCALL ;", "SYNCS.ARRIVE.TRANS64 RZ, [UR4], R2 ;"), 16, "warps"),
+    ],
+)
+def test_named_barriers_are_shared_by_the_ctas_of_an_sm(
+    device: str, lines: tuple[str, ...], ctas: int, limit: str
+) -> None:
+    """As the CUDA occupancy calculator says from compute capability 9.0 on."""
+    code = Code(sass="\n".join(f" /*{16 * n:04x}*/ {line}" for n, line in enumerate(lines)), constants={})
+    seen = occupancy(replace(needs(32, 0), code=code), 4, load_device(device))
+    assert (seen.ctas_per_sm, seen.limit) == (ctas, limit)
 
 
 @given(
