@@ -27,6 +27,8 @@ from .single_cta import single_cta_costs
 
 FAR_CYCLES = 8192.0
 """A latency beyond what any loop hides."""
+ANY = 1 << 20
+"""Tiles of a step that may wait any number of times."""
 MEASURED_TRIPS = 12
 """Iterations beyond the first ones: a multiple of the 2, 3 or 4 that may be in flight."""
 
@@ -66,8 +68,13 @@ def latency_slacks(
             continue
         if launch.traced and _is_cut(attribution.steps[0], launch):
             # Its code is cut where it waits, so that each step waits once; but not for what other warps loaded ahead.
-            if launch.traced[0].mbarriers and far[part.region].cycles - cycles[part.region] < FAR_CYCLES:
+            longer = far[part.region].cycles - cycles[part.region]
+            if launch.traced[0].mbarriers and longer < FAR_CYCLES:
                 slacks |= {name: LatencySlack(waits=0) for name in attribution.steps}
+            elif part.region in machine.paths.rolled:
+                # One role's loop goes round several times in an iteration, and waits each time.
+                loaders = [name for name in _steps_of(part.region, attributions) if looped[name][0].loads]
+                slacks |= {name: _waiting(longer / max(1, len(loaders)), ANY) for name in attribution.steps}
             continue
         # An iteration of the code may be part of a step, or several of them.
         times = attribution.times
@@ -80,6 +87,11 @@ def latency_slacks(
                 # If the compiler did not pipeline the loads, the loop already stalls on L2: its slack is negative.
                 slacks[step.name] = LatencySlack(slack_cycles=min(from_l2, max(slack, -(stages - 2) * from_l2)))
     return slacks
+
+
+def _steps_of(region: int, attributions: Mapping[Part, Attribution]) -> set[str]:
+    """Steps that the pieces of a region belong to."""
+    return {name for part, attribution in attributions.items() if part.region == region for name in attribution.steps}
 
 
 def _is_cut(name: str, launch: Launch) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from support.given_cubins import cubin, launch, source
 from tilesight.kernels.compile.cubin import sections_of
 from tilesight.kernels.compile.disassemble import disassemble
+from tilesight.simulator.device.device import load_device
 from tilesight.simulator.prediction.kernel_row import KernelRow
 from tilesight.simulator.sass.barriers import barriers_taken
 
@@ -21,6 +22,7 @@ import tilesight
 from tilesight import Launch
 from tilesight.cli.main import main as run
 
+H200 = load_device("h200")
 N, SIDE, HBM_BYTES_PER_S = 1 << 20, 1024, 4.8e12
 SQUARE, ROW = f"tensor:fp32[{SIDE},{SIDE}]", f"tensor:fp32[{N}]"
 SHAPE = "bytes:" + (1024).to_bytes(8, "little").hex() * 2 + "0000003f00000000"
@@ -144,6 +146,15 @@ def test_code_names_the_barriers_that_its_cubin_asks_for(file: str) -> None:
     assert asked and len(sections_of(read)) == count
     listings = disassemble([(read, 90, kernel) for kernel in asked])
     assert {kernel: barriers_taken(listing.sass) for kernel, listing in zip(asked, listings, strict=True)} == asked
+
+
+def test_a_row_handed_over_waits_for_its_load() -> None:
+    """One warp loads row after row, each after a barrier; the compiler has unrolled the others' loop, not its own."""
+    rows = "tensor:fp32[16384,96]"
+    asked = [launch("handed", 128, 128, file="roles", x=rows, y=rows, rows=count) for count in (64, 128)]
+    few, many = (row.traffic.time_s for row in tilesight.predict(asked, l2="cold").rows)
+    # each of 64 rows more comes from HBM: an L2 hit and what HBM takes more; four rows share no wait
+    assert many - few > 64 * (H200.l2_latency_cycles / H200.boost_clock_hz + H200.hbm_latency_s)
 
 
 def test_copies_in_bulk_take_as_long_as_those_of_tiles(rows: dict[str, KernelRow]) -> None:
