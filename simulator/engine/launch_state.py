@@ -256,6 +256,7 @@ def _idle_ctas(lowered: LoweredLaunch, slots: int, device: Device) -> walk.Ctas:
         environment=np.zeros((slots, lowered.environment_size), dtype=np.int64),
         trips=np.zeros((slots, max(1, len(lowered.loops)), 2), dtype=np.int64),
         arrivals=np.zeros((slots, walk.RING)),
+        turns=np.zeros((slots, max(1, len(lowered.steps)))),
     )
     ctas.slots["sm"] = np.resize(_sm_order(device), slots)
     return ctas

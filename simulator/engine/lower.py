@@ -261,7 +261,7 @@ def lower_launch(launch: Launch, costs: Mapping[str, StepCost], index: dict[str,
     )
 
 
-def _spans(order: Sequence[Step], costs: Mapping[str, StepCost], size: int) -> Iterator[tuple[int, ...]]:
+def _spans(order: Sequence[Step], costs: Mapping[str, StepCost], size: int) -> Iterator[tuple[float, ...]]:
     """Of each step its tiles among those of all, and what it passes on. Args: size: of spilled granules [B]."""
     first = 0
     for step in order:
@@ -269,7 +269,8 @@ def _spans(order: Sequence[Step], costs: Mapping[str, StepCost], size: int) -> I
         passed = cost.local_written, cost.local_kept
         if not cost.local_part_bytes:
             passed = (1 << cdiv(cost.local_bytes, size)) - 1, (1 << cdiv(cost.local_kept_bytes, size)) - 1
-        yield first, middle, middle, middle + len(step.stores), cost.waits, *passed
+        turned = cost.local_written_turn, cost.local_kept_turn
+        yield first, middle, middle, middle + len(step.stores), cost.waits, *passed, *turned
         first = middle + len(step.stores)
 
 
@@ -277,7 +278,9 @@ def _spilled_granules(costs: Collection[StepCost]) -> tuple[int, int]:
     """Granules of a slot's spilled registers, and their size [B]."""
     part = max(cost.local_part_bytes for cost in costs)
     if part:
-        return max((cost.local_written | cost.local_kept).bit_length() for cost in costs), part
+        turns = any(cost.local_written_turn or cost.local_kept_turn for cost in costs)
+        whole = max(cost.local_parts for cost in costs) if turns else 0
+        return max(whole, *((cost.local_written | cost.local_kept).bit_length() for cost in costs)), part
     spilled = max(cost.local_bytes for cost in costs)
     granules = min(cdiv(spilled, SPILLED_BYTES), MOST_SPILLED)
     return granules, LEAST_BYTES * cdiv(spilled, LEAST_BYTES * granules) if granules else LEAST_BYTES

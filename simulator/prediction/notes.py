@@ -210,8 +210,8 @@ def not_modelled_notes(launch: Launch, predicted: LaunchPrediction, device: Devi
     code = launch.resources.code
     if stacks > device.l2_bytes and code and indexes_in_a_loop(code.sass):
         notes.append(
-            "not modelled: which place of an array in local memory a pass touches: each is taken to touch all of it,"
-            f" and the arrays of all threads, {units.traffic(stacks)}, do not fit in L2: HBM bytes are too many"
+            "not modelled: which place of an array in local memory a pass touches: each is taken to touch the next,"
+            f" and the arrays of all threads, {units.traffic(stacks)}, do not fit in L2: HBM bytes may be other ones"
         )
     if RING in predicted.cost and len(launch.traced) > 1:
         notes.append(

@@ -16,7 +16,7 @@ STORE, LOAD = "STL", "LDL"
 
 
 def indexes_in_a_loop(sass: str) -> bool:
-    """Whether code goes through an array in local memory: each pass of a loop touches another place of it."""
+    """Whether code goes through an array in local memory: a pass of a loop touches a place that it computes."""
     flow = flow_of(sass)
     return any(
         flow.loop_of(block) >= 0

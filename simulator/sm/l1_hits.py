@@ -44,7 +44,8 @@ class Spilled:
     Args:
         touched: in a step [B].
         kept: of them, read before they are written [B].
-        parts_written, parts_kept, part_bytes: as `StepCost.local_written`, `local_kept` and `local_part_bytes`.
+        parts_written, parts_kept, part_bytes, parts, written_turn, kept_turn: as `StepCost.local_written`,
+            `local_kept`, `local_part_bytes`, `local_parts`, `local_written_turn` and `local_kept_turn`.
     """
 
     touched: int = 0
@@ -52,6 +53,9 @@ class Spilled:
     parts_written: int = 0
     parts_kept: int = 0
     part_bytes: int = 0
+    parts: int = 0
+    written_turn: float = 0.0
+    kept_turn: float = 0.0
 
 
 def find_spilled(launch: Launch, paths: CtaPaths, attributions: Mapping[Part, Attribution]) -> dict[str, Spilled]:
@@ -84,25 +88,36 @@ def find_spilled(launch: Launch, paths: CtaPaths, attributions: Mapping[Part, At
 def spilled_by_phase(launch: Launch, flow: Flow, phases: Iterable[Phase], warps: int) -> dict[str, Spilled]:
     """The same of a traced program, whose steps know their code. One word of each part of the stack stands for it."""
     stack = launch.resources.spilled_bytes_per_thread // WORD_BYTES
-    count = min(STACK_PARTS, stack)
-    samples = {(2 * part + 1) * stack // (2 * count): part for part in range(count)}
+    part_words = max(1, cdiv(stack, STACK_PARTS))
+    count = cdiv(stack, part_words)
+    samples = {min(stack - 1, part * part_words + part_words // 2): part for part in range(count)}
     by_step: dict[str, Spilled] = {}
     for phase in phases:
         written: set[int] = set()
         kept: set[int] = set()
+        turned = {SPILL_LOAD: 0, SPILL_STORE: 0}
         for place in phase.spills:
-            words = _words(flow.instructions[place], stack * WORD_BYTES)
-            if flow.instructions[place].family == SPILL_LOAD:
+            instruction = flow.instructions[place]
+            if not any(stack_offset(operand) is not None for operand in instruction.operands):
+                # An array: which place the code computes; each execution takes the next, as a loop over it does.
+                turned[instruction.family] += max(1, thread_bytes(instruction) // WORD_BYTES)
+                continue
+            words = _words(instruction, stack * WORD_BYTES)
+            if instruction.family == SPILL_LOAD:
                 kept |= words - written
             else:
                 written |= words
         size = WORD_BYTES * WARP_THREADS * warps
+        turns = {family: count * min(words, stack) / stack for family, words in turned.items() if words}
         by_step[phase.step] = Spilled(
-            touched=len(written | kept) * size,
-            kept=len(kept) * size,
+            touched=min(stack, len(written | kept) + max(turned.values())) * size,
+            kept=min(stack, len(kept) + turned[SPILL_LOAD]) * size,
+            parts=count,
+            written_turn=turns.get(SPILL_STORE, 0.0),
+            kept_turn=turns.get(SPILL_LOAD, 0.0),
             parts_written=sum(1 << part for word, part in samples.items() if word in written),
             parts_kept=sum(1 << part for word, part in samples.items() if word in kept),
-            part_bytes=cdiv(stack, count) * size if count else 0,
+            part_bytes=part_words * size if count else 0,
         )
     return by_step
 

@@ -57,6 +57,9 @@ class StepCost:
         local_kept_bytes: those of them that it reads before it writes them [B].
         local_written, local_kept: the same as sets of parts of the stack, a bit for each, where the parts are known.
         local_part_bytes: of such a part; 0: they are unknown, and every step touches the stack from its begin [B].
+        local_parts: of the whole stack.
+        local_written_turn, local_kept_turn: of arrays that code indexes, parts that an execution moves on by: each
+            touches the next places, and comes round to the first.
         restarts: of a lone CTA, how often its matmuls begin after a pause in which the clock of its SM has risen; short
             pauses count in part.
         rested_cycles: how long the clock had been risen by then, in all [cycles].
@@ -82,6 +85,9 @@ class StepCost:
     local_written: int = 0
     local_kept: int = 0
     local_part_bytes: int = 0
+    local_parts: int = 0
+    local_written_turn: float = 0.0
+    local_kept_turn: float = 0.0
     restarts: float = 0.0
     rested_cycles: float = 0.0
     covers_l2: bool = False

@@ -157,6 +157,17 @@ def test_a_row_handed_over_waits_for_its_load() -> None:
     assert many - few > 64 * (H200.l2_latency_cycles / H200.boost_clock_hz + H200.hbm_latency_s)
 
 
+def test_an_array_in_local_memory_is_gone_round_once_by_each_loop() -> None:
+    """Its bytes are those of all threads, stored once and loaded once; a pass that touched all of it took 76 times."""
+    threads, words = 1 << 20, 64
+    x, y = f"tensor:fp32[{words},{threads}]", f"tensor:fp32[{threads}]"
+    (row,) = tilesight.predict([launch("stack", threads // 256, 256, x=x, y=y, n=threads, step=3)], l2="cold").rows
+    arrays = 4 * words * threads
+    assert arrays <= row.traffic.hbm_read_bytes <= 1.01 * 2 * arrays
+    assert row.traffic.hbm_write_bytes <= 1.01 * (arrays + 4 * threads)
+    assert row.traffic.time_s > (3 * arrays + 4 * threads - H200.l2_bytes) / HBM_BYTES_PER_S / 1.01
+
+
 def test_copies_in_bulk_take_as_long_as_those_of_tiles(rows: dict[str, KernelRow]) -> None:
     """The same engine moves the same bytes, both ways, through two stages of 8 KB."""
     assert 0.5 < rows["bulk"].traffic.time_s / rows["copy"].traffic.time_s < 4.0

@@ -62,6 +62,28 @@ def test_steps_that_touch_other_parts_of_the_stack_take_room_side_by_side() -> N
     assert apart.hbm_write_bytes == pytest.approx(2 * TRIPS * 48 * KIB, rel=0.1)
 
 
+def round_an_array(kib: int, ctas: int = 2) -> LaunchRun:
+    """CTAs with an array of so many parts of 1 KiB: passes that write half a part each, then passes that read it."""
+    array = replace(cost(100.0), local_part_bytes=KIB, local_parts=kib)
+    costs = {"write": replace(array, local_written_turn=0.5), "read": replace(array, local_kept_turn=0.5)}
+    body = tuple(Loop(counter=name, trips=2 * kib, body=(Step(name=name),)) for name in costs)
+    return run(launch(body, (tensor("X", 1),), [(0,)] * ctas), gpu=ONE_PARTITION, costs=costs)
+
+
+def test_a_loop_over_an_array_touches_a_place_in_each_pass() -> None:
+    """Each place is written once and read once, where all of it would be in each of 96 passes."""
+    seen = round_an_array(48)
+    # two arrays of 48 KiB through an L2 of 64: the first places have left when the last are written
+    assert seen.hbm_read_bytes == 2 * 48 * KIB
+    assert 32 * KIB <= seen.hbm_write_bytes <= 2 * 48 * KIB
+
+
+def test_an_array_that_fits_l2_stays_there() -> None:
+    """It is written and read in place."""
+    seen = round_an_array(24)
+    assert (seen.hbm_read_bytes, seen.hbm_write_bytes) == (0, 0)
+
+
 def test_what_a_step_only_reads_is_not_written_again() -> None:
     """Two CTAs write 96 KiB once, and read it 50 times through an L2 of 64."""
     kept = replace(cost(100.0), local_kept=0b111111, local_part_bytes=8 * KIB)

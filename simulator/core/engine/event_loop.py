@@ -15,7 +15,7 @@ from .links import DISPATCH, STEPS, Rates
 from .memory import Memory
 from .program import Items, Program
 from .sm_sharing import Sharing, begin_step, end_step, enter, leave
-from .spilled import pass_spilled
+from .spilled import pass_spilled, turn
 from .tile_path import access_listed, access_tile
 from .walk import ADVANCE, AHEAD, COMPUTE, EXIT, FILL, IDLE, NOT_PREFETCHED, STORES, Ctas, next_move, take_item
 
@@ -133,6 +133,11 @@ def _move_tiles(
         else:
             arrival = access_listed(memory, rates, program, tile, ctas.environment, slot, sm, time, move == STORES)
         there = max(there, arrival)
-    if (tiles.spilled | tiles.reloaded) != 0 and move != STORES and not prefetches:
-        there = max(there, pass_spilled(memory, rates, slot, sm, tiles.spilled, tiles.reloaded, time))
+    moved = max(tiles.spilled_turn, tiles.reloaded_turn)
+    if ((tiles.spilled | tiles.reloaded) != 0 or moved > 0.0) and move != STORES and not prefetches:
+        at = ctas.turns[slot, step]
+        spilled = tiles.spilled | turn(at, tiles.spilled_turn, rates.spilled_granules)
+        reloaded = tiles.reloaded | turn(at, tiles.reloaded_turn, rates.spilled_granules)
+        ctas.turns[slot, step] = (at + moved) % max(1, rates.spilled_granules)
+        there = max(there, pass_spilled(memory, rates, slot, sm, spilled, reloaded, time))
     return there

@@ -63,6 +63,9 @@ STEP_TILES = np.dtype(
         # Granules of spilled registers, one bit for each: those that it writes to L2, and those that it reads before.
         ("spilled", np.int64),
         ("reloaded", np.int64),
+        # The same of arrays that it goes round, as granules that each execution moves on by.
+        ("spilled_turn", np.float64),
+        ("reloaded_turn", np.float64),
     ]
 )
 LOOP_NEST = np.dtype(

@@ -1,9 +1,12 @@
 """Spilled registers in L2: each slot has granules of its own, numbered behind those of all tensors.
 
 A step reloads granules, which must be present, and stores others, which it does not fetch first.
+Registers lie at fixed places, and an execution touches those of the last; an array is gone round, place by place.
 The time that this traffic takes on the links of L2 is part of the step's cost; here it takes room in L2,
 evicts other data, is evicted itself, and is fetched again from HBM.
 """
+
+import numpy as np
 
 from ..jit import inlined
 from ..scatter import scatter
@@ -11,6 +14,22 @@ from .copies import copy_of, keep_written, list_of
 from .links import Rates, hbm_latency, read_hbm, reading_of, write_hbm
 from .lru import insert, is_present, touch
 from .memory import Memory, near_partition
+
+ROUNDING = 1e-6
+"""Share of a granule that sums of turns may be off by."""
+
+
+@inlined
+def turn(at: float, moved: float, granules: int) -> int:
+    """What an execution touches of an array that it goes round, a bit for each granule.
+
+    Args:
+        at: how far it has gone; moved: how far it goes; granules: of the array.
+    """
+    touched = 0
+    for i in range(int(at + ROUNDING), int(np.ceil(at + moved - ROUNDING)) if moved > 0.0 else 0):
+        touched |= 1 << (i % granules)
+    return touched
 
 
 @inlined

@@ -48,12 +48,14 @@ class Ctas(NamedTuple):
         environment: int64 (slots, variables and counters), their values.
         trips: int64 (slots, loops, 2), the trip that each loop is in, and how many it has.
         arrivals: float64 (slots, RING), when prefetched tiles of a pipelined loop are there, by iteration.
+        turns: float64 (slots, steps), how far each has gone round an array in local memory [granules].
     """
 
     slots: np.ndarray
     environment: np.ndarray
     trips: np.ndarray
     arrivals: np.ndarray
+    turns: np.ndarray
 
 
 class Next(NamedTuple):

@@ -10,6 +10,7 @@ from tilesight.simulator.core.sm import instruction as op
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram
+from tilesight.simulator.launch.traced import Phase
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.l1_reuse import Served, hit_curve, served_by_l1
 from tilesight.simulator.residency.residency import residency_of
@@ -18,7 +19,7 @@ from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.sm.full_sm import measure_full_sm
 from tilesight.simulator.sm.instructions import lower_code
-from tilesight.simulator.sm.l1_hits import Spilled, find_spilled, with_l1_hits
+from tilesight.simulator.sm.l1_hits import Spilled, find_spilled, spilled_by_phase, with_l1_hits
 from tilesight.simulator.sm.machine import Machine, latencies_of
 from tilesight.simulator.sm.match_steps import Attribution, Part
 from tilesight.simulator.sm.single_cta import single_cta_costs
@@ -168,6 +169,30 @@ def test_a_step_keeps_what_it_reads_before_it_writes() -> None:
         ("LDL.64", "R4,[R1+0x10]"), ("STL", "[R1+0x20],R4"), ("LDL", "R5,[R1+0x20]"), ("STL", "[R1+0x10],R4")
     )
     assert find_spilled(flash1(), paths, INNER)["inner"] == Spilled(touched=3 * 4 * 128, kept=2 * 4 * 128)
+
+
+def spilled_of(*lines: tuple[str, str], words: int) -> Spilled:
+    """What a phase with this code touches of a stack of so many words, in CTAs of four warps."""
+    flow = flow_of(*lines)
+    launch = flash1()
+    launch = replace(launch, resources=replace(launch.resources, spilled_bytes_per_thread=4 * words))
+    phase = Phase(step="body", region=0, share=1.0, spills=tuple(range(len(lines))))
+    return spilled_by_phase(launch, flow, [phase], 4)["body"]
+
+
+def test_code_that_indexes_an_array_moves_on_by_the_words_that_it_moves() -> None:
+    """All of the array would go to L2 and come from there in each pass."""
+    seen = spilled_of(("STL.64", "[R7],R4"), ("LDL", "R5,[R8]"), words=48)
+    assert (seen.parts, seen.part_bytes, seen.touched, seen.kept) == (48, 512, 2 * 512, 512)
+    assert (seen.written_turn, seen.kept_turn, seen.parts_written, seen.parts_kept) == (2.0, 1.0, 0, 0)
+
+
+@pytest.mark.parametrize(("words", "parts"), [(62, 62), (64, 32), (65, 33), (130, 44)])
+def test_parts_of_a_stack_take_no_more_room_than_it(words: int, parts: int) -> None:
+    """Of 64 words there would be 62 parts of two."""
+    seen = spilled_of(*(("STL", f"[R1+{4 * word:#x}],R4") for word in range(words)), words=words)
+    assert (seen.parts, seen.parts_written) == (parts, (1 << parts) - 1)
+    assert 0 <= parts * seen.part_bytes - 512 * words < seen.part_bytes
 
 
 def table_of(paths: CtaPaths) -> np.ndarray:
