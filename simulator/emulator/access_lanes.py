@@ -4,9 +4,9 @@ import numpy as np
 
 from ..limits import WARP_THREADS
 from ..sass.decode import Instruction
-from ..sass.memory_instructions import BOX_COPIES, COPY, addressed
+from ..sass.memory_instructions import BOX_COPIES, COPY, addressed, constant_indexes
 from ..sass.operands import Predicate
-from .read_operands import global_address_of, predicate_of
+from .read_operands import global_address_of, number_of, predicate_of
 from .thread_values import Array, known_to_all, narrowed_to
 from .threads import Threads, existing
 
@@ -23,10 +23,12 @@ class Touch:
 
     def __init__(self, instruction: Instruction) -> None:
         operands = () if instruction.family in ONLY_GUARDED else addressed(instruction)
+        indexes = constant_indexes(instruction)
         conditions = (instruction.guard, *(instruction.operands[2:3] if instruction.family == COPY else ()))
         guards = [operand for operand in conditions if isinstance(operand, Predicate)]
         self.names = (*(guard.name for guard in guards), *(name for operand in operands for name in operand.names))
-        self.addresses = [global_address_of(operand) for operand in operands]
+        self.names += tuple(name for index in indexes for name in index.names(1))
+        self.addresses = [*(global_address_of(operand) for operand in operands), *map(number_of, indexes)]
         self.guards = [predicate_of(guard) for guard in guards]
 
     def lanes(self, threads: Threads, shape: tuple[int, ...]) -> tuple[Array, ...] | None:

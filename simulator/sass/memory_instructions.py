@@ -5,7 +5,7 @@ from dataclasses import replace
 from ..limits import WORD_BYTES
 from .decode import Instruction
 from .opcodes import vector_bytes
-from .operands import PAIR, Address, Register
+from .operands import PAIR, Address, Constant, Register
 from .registers import result_operands
 
 GLOBAL_LOADS = frozenset({"LDG", "LD"})
@@ -50,6 +50,13 @@ def addressed(instruction: Instruction) -> tuple[Address, ...]:
     """Where an instruction touches memory. Of the base of a compare-and-swap the lower register alone is printed."""
     addresses = tuple(operand for operand in instruction.operands if isinstance(operand, Address))
     return tuple(map(_with_pair, addresses)) if instruction.family in ATOMICS else addresses
+
+
+def constant_indexes(instruction: Instruction) -> tuple[Register, ...]:
+    """Registers that a load from a constant bank adds to the place; lanes may have different ones."""
+    if instruction.family != "LDC":
+        return ()
+    return tuple(word.index for word in instruction.operands if isinstance(word, Constant) and word.index is not None)
 
 
 def _with_pair(address: Address) -> Address:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.sm.state import EXIT
+from ..core.sm.state import CONSTANTS, EXIT
 from .machine import Machine, Run
 from .single_cta import SETTLED, RegionCost
 
@@ -76,7 +76,8 @@ def measure_full_sm(
     else:
         # While a CTA waits or starts, which the engine charges for, others use the SM.
         busy = max(1.0, between_ends - machine.latencies.replacement - (lone.end - straight))
-        mean = busy / (1.0 + (resident - 1) * busy / between_ends)
+        # No pipe of the engine is the cache of constants, which serves one CTA after the other.
+        mean = max(busy / (1.0 + (resident - 1) * busy / between_ends), float(lone.used[CONSTANTS]))
     # A CTA occupies the SM no longer than it takes alone, until what it has stored has left.
     rest = min(max(mean, straight / resident), straight + lone.drain)
     scale = rest / straight if straight > 0 else 0.0

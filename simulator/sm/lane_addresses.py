@@ -67,6 +67,12 @@ def with_lane_addresses(
         row = code[place]  # a view: what is set here is set in the table
         if place in inside and not access.lanes:
             continue
+        if access.words > 1.0:
+            # Known: requests are split into as many as there are different places (CUDA C++ Programming Guide, constant
+            # memory). Assumed: that one cache of the SM serves them (the indexed constant cache of Nsight Compute's
+            # units), and each takes the interval of the table. What lanes share is left to the issue slot, as before.
+            row["kind"], row["interval_cycles"] = sm.CONSTANT, row["interval_cycles"] * access.words
+            row["latency_cycles"] -= row["interval_cycles"] / access.words
         if row["kind"] == sm.SHARED:
             row["smem_lines"] = access.passes
             row["interval_cycles"] = max(least, access.passes)

@@ -29,6 +29,7 @@ from ..sass.memory_instructions import (
     ROW_BYTES,
     ROW_LANES,
     bytes_of,
+    constant_indexes,
     is_box_load,
     matrices_of,
     stays_in_l1,
@@ -56,6 +57,7 @@ class Access:
         lines: of global memory, different ones of each group of lanes that a line could serve (l1_duplicates.cu);
         sectors, moved_bytes: of global memory, different ones.
         passes: cycles that it takes shared memory, with what banks conflict; lanes: that take part.
+        words: of a constant bank, different places.
         again: share of the warps that have loaded all of its sectors before, in the same block.
     """
 
@@ -65,6 +67,7 @@ class Access:
     moved_bytes: float = 0.0
     passes: float = 0.0
     again: float = 0.0
+    words: float = 0.0
 
 
 def accesses(
@@ -105,6 +108,9 @@ def accesses(
                     if loads and place in loads:
                         loads[place](threads, TRUE[0])
                         continue
+                    if place in steps:  # what a constant gives may lead to the addresses of others
+                        steps[place](threads, TRUE[0])
+                        continue
                     for name in written(flow.instructions[place]):
                         threads.registers[name] = UNKNOWN
                 else:
@@ -130,7 +136,7 @@ def _ready(flow: Flow) -> tuple[Mapping[int, Touch], tuple[tuple[int, ...], ...]
         place: compile_instruction(flow.instructions[place])
         for block in wanted
         for place in block
-        if place not in touching
+        if place not in touching or constant_indexes(flow.instructions[place])
     }
     return touching, wanted, steps
 
@@ -156,7 +162,7 @@ def _of_warps(special: Mapping[str, Value], warps: list[int]) -> dict[str, Value
 def _touches(instruction: Instruction) -> bool:
     plain = instruction.family in PLAIN_GLOBAL | PLAIN_SHARED | {COPY}
     announces = is_box_load(instruction) or instruction.opcode.startswith(ARRIVAL)
-    return not instruction.never_runs and (plain or announces)
+    return not instruction.never_runs and (plain or announces or bool(constant_indexes(instruction)))
 
 
 def _sectors(addresses: Array, active: Array) -> Array:
@@ -183,6 +189,8 @@ def _touched(instruction: Instruction, parts: list[tuple[Array, ...]], again: li
     size, lanes = bytes_of(instruction), float(active.sum(axis=1).mean())
     if not addresses:
         return Access(lanes=lanes)
+    if instruction.family == "LDC":
+        return Access(lanes=lanes, words=float(_distinct(np.where(active, addresses[0], -1)).mean()))
     if instruction.family in MATRIX_ROWS:
         given = active & (np.arange(WARP_THREADS) < ROW_LANES * matrices_of(instruction))
         return Access(lanes=lanes, passes=_passes(addresses[0], given, ROW_BYTES))

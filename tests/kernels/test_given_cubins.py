@@ -17,6 +17,7 @@ from tilesight.kernels.compile.disassemble import disassemble
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.prediction.kernel_row import KernelRow
 from tilesight.simulator.sass.barriers import barriers_taken
+from tilesight.simulator.sass.opcodes import rules
 
 import tilesight
 from tilesight import Launch
@@ -166,6 +167,16 @@ def test_an_array_in_local_memory_is_gone_round_once_by_each_loop() -> None:
     assert arrays <= row.traffic.hbm_read_bytes <= 1.01 * 2 * arrays
     assert row.traffic.hbm_write_bytes <= 1.01 * (arrays + 4 * threads)
     assert row.traffic.time_s > (3 * arrays + 4 * threads - H200.l2_bytes) / HBM_BYTES_PER_S / 1.01
+
+
+def test_constants_that_differ_by_lane_are_loaded_one_after_the_other() -> None:
+    """16 words of a warp take the SM's cache of constants 16 turns, and longer than HBM takes the rest."""
+    count = 1 << 24
+    shape = "struct:rows@0=int64:4096;columns@8=int64:4096;scale@16=fp32:2"
+    x = f"tensor:fp32[{count}]"
+    (row,) = tilesight.predict([launch("scale", count // 256, 256, x=x, y=x, shape=shape)], l2="cold").rows
+    cycles = 16 * rules(90)["LDC"].interval_cycles * count / 32 / H200.sms
+    assert cycles / H200.boost_clock_hz < row.traffic.time_s < 1.1 * cycles / H200.boost_clock_hz
 
 
 def test_copies_in_bulk_take_as_long_as_those_of_tiles(rows: dict[str, KernelRow]) -> None:

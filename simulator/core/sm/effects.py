@@ -10,6 +10,7 @@ from .instruction import (
     BULK_COMMIT,
     BULK_COPY,
     BULK_STORE,
+    CONSTANT,
     COPY,
     COPY_COMMIT,
     EXPECT,
@@ -25,7 +26,7 @@ from .instruction import (
 )
 from .latencies import Latencies
 from .memory_pipe import access_l2, access_smem, fill
-from .state import AT_BARRIER, QUEUED, RING, SHARED_MEMORY, State
+from .state import AT_BARRIER, CONSTANTS, QUEUED, RING, SHARED_MEMORY, State
 
 
 @inlined
@@ -198,6 +199,10 @@ def take_effect(
     elif kind in (TENSOR_MEMORY_MATMUL, MATMUL_COMMIT):
         if leads:
             _issue_matmul(state, False, i, warp, group, 1)
+    elif kind == CONSTANT:
+        sm.constant_free = max(now, sm.constant_free) + instruction.interval_cycles
+        state.used[CONSTANTS] += instruction.interval_cycles
+        finish = sm.constant_free + instruction.latency_cycles
     elif kind == BARRIER:
         _arrive_at_barrier(state, instruction, warp, slot, width, now, latencies)
     _hold_scoreboard(state, warp, instruction.write_scoreboard, finish, i)

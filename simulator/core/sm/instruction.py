@@ -22,6 +22,8 @@ of those."""
 TENSOR_MEMORY_MATMUL, MATMUL_COMMIT = range(17, 19)
 """A matmul in tensor memory (tcgen05), which one warp issues for its CTA, and what has an mbarrier told when those that
 were issued before are done."""
+CONSTANT = 19
+"""A load from a constant bank at places that differ by lane: the SM's cache serves one of them after the other."""
 
 NO_PIPE, FMA, HEAVY, ALU, MUFU, HALF, TENSOR_PIPE, UNIFORM, LSU, FP64 = range(10)
 """Pipes of a sub-core. NO_PIPE never makes anybody wait."""
@@ -59,7 +61,7 @@ class SmInstruction(NamedTuple):
         arriving: (ARRIVE, BARRIER) bit i says that warp i of its CTA arrives; 0: the leader alone, at a BARRIER all.
         leader: (EXPECT, BULK_COPY, ARRIVE, BULK_STORE, BULK_COMMIT, TENSOR_MEMORY_MATMUL, MATMUL_COMMIT) warp that acts
             for its CTA; -1: none.
-        interval_cycles: that its sub-core's pipe is taken [cycles].
+        interval_cycles: that its sub-core's pipe is taken, or (CONSTANT) the SM's constant cache [cycles].
         fma_cycles: (a warp's matmul) that the FMA of its sub-core is taken as well [cycles].
         alu_cycles: the same of its ALU, and of the heavy half of its FMA.
         latency_cycles: from issue to result [cycles].

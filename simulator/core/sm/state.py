@@ -26,10 +26,11 @@ START, EXIT = -1, -2
 """A CTA begins; it ends."""
 
 # Elements of `State.used`: busy cycles of each pipe, summed over sub-cores; and behind those of the pipes:
-MATMULS, SHARED_MEMORY, SLOTS, RELOADED, SPILLED, RESTARTS, RESTED = range(PIPES, PIPES + 7)
+MATMULS, SHARED_MEMORY, SLOTS, RELOADED, SPILLED, RESTARTS, RESTED, CONSTANTS = range(PIPES, PIPES + 8)
 """Cycles of the tensor cores under wgmma, and of shared memory; issue slots; lines of spilled registers that come from
-L2, and that go there; how often matmuls begin after a pause in which the clock has risen, and for how long it had."""
-USES = RESTED + 1
+L2, and that go there; how often matmuls begin after a pause in which the clock has risen, and for how long it had;
+cycles of the cache of constants that a register indexes."""
+USES = CONSTANTS + 1
 
 # Why a warp did not issue, as columns of `State.stalls` (`sm.stall_reasons` has their names).
 FIXED, SCOREBOARD, COPIES, MATMUL_END, MATMUL_QUEUE, AT_BARRIER, BUSY_PIPE, NOT_SELECTED, PORT_BUSY, FETCH = range(10)
@@ -47,6 +48,7 @@ SHARED_STATE = np.dtype(
         ("store_room", np.float64),  # cycles of that link that may be queued behind L1; infinite after a bulk store
         ("stores_done", np.float64),  # all that was stored, or copied by LDGSTS, is in shared memory
         ("barrier_free", np.float64),  # the unit that takes arrivals at barriers
+        ("constant_free", np.float64),  # the cache of constants that a register indexes
         ("filled_cycles", np.float64),  # of shared memory that loads and copies have taken so far
         # The matmul that runs.
         ("matmul_runs", np.int64),

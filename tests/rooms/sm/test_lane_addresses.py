@@ -55,6 +55,24 @@ def test_whole_sectors_leave_faster_than_parts() -> None:
     assert (whole["smem_lines"][0], parts["smem_lines"][0]) == (4.0, pytest.approx(8.0 * (1 + 0.22 * 6 / 7)))
 
 
+@pytest.mark.parametrize(("size", "places"), [(4, 32), (0, 1)])
+def test_constants_at_places_that_differ_are_loaded_one_after_the_other(size: int, places: int) -> None:
+    """A load whose lanes share a place is served at once, and takes no kind of its own; what it gives stays known."""
+    code = entered("LDC R4, c[0x3][R2]", size=size)
+    once = entered("LDC R4, c[0x3][0x10]", size=size)[0]
+    assert code["kind"][0] == (op.CONSTANT if places > 1 else op.PLAIN) and once["kind"] == op.PLAIN
+    assert code["interval_cycles"][0] == places * once["interval_cycles"]
+    # a place takes the port while its word is on its way
+    assert code["latency_cycles"][0] == once["latency_cycles"] - (once["interval_cycles"] if places > 1 else 0.0)
+
+
+def test_what_a_constant_at_a_place_in_a_register_gives_is_known() -> None:
+    """Lines of loads that go by it would be those of the opcode."""
+    code = entered("LDC R4, c[0x0][R2+0x214]", "IMAD.WIDE R6, R0, R4, RZ", "LDG.E R8, desc[UR4][R6.64]", size=0)
+    # R4 is 32: each lane has a sector of its own
+    assert code["smem_lines"][2] == 8.0
+
+
 def test_banks_that_conflict_take_shared_memory_longer() -> None:
     """A tile without a swizzle would be as cheap as one with it."""
     code = entered("STS [R2], R4", size=128)
