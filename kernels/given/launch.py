@@ -14,7 +14,6 @@ from typing import Any
 
 from ...simulator.arguments import shown, whole
 from ...simulator.emulator.storage import Storage
-from ...simulator.emulator.tma.descriptor import image_of
 from ...simulator.limits import MAX_CTA_THREADS, MAX_GRID, MAX_GRID_AXES, WARP_THREADS
 from ...simulator.refusal import UserError
 from ..compile.call import KernelLaunch
@@ -230,6 +229,9 @@ def _value(
         strides = [prod(argument.shape[axis + 1 :]) for axis in range(len(argument.shape))]
         size = ELEMENTS[tensors[argument.tensor].dtype]
         address = storages[argument.tensor].address
+        # Needs numpy, which an environment that only compiles may lack.
+        from ...simulator.emulator.tma.descriptor import image_of
+
         return int.from_bytes(image_of(address, argument.shape, strides, argument.box, size), "little")
     if isinstance(argument, Struct):
         members = ((at, member, inner) for member, (at, inner) in argument.members.items())
