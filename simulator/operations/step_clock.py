@@ -17,8 +17,9 @@ from .priced import KernelEstimate
 LOADS = {"matmul": (0.88, 0.55), "attention": (0.6, 0.2)}
 """Source of a kernel that tensor cores bind -> what it asks of them and of the way from L2 to the SMs, of their peaks.
 
-Products in tiles of 256 x 128 by clusters of two, which ask for (256 + 64) x 2 B each 64 Ki FLOP; attention of 128
-queries at the 540 TFLOP/s that cuDNN's reaches on an H200 (`validate/data/step-clocks-h200-2026-11-29.ndjson.xz`).
+Products at an assumed 0.88 of the peak, in tiles of 256 x 128 by clusters of two, which ask L2 for (256 + 64) x 2 B
+each 64 Ki FLOP; attention of 128 queries at the 540 TFLOP/s that cuDNN's reaches on an H200
+(`validate/data/step-clocks-h200-2026-11-29.ndjson.xz`).
 """
 
 
