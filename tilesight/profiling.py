@@ -19,7 +19,7 @@ from .simulator.operations.operation import MODES, Mode
 from .simulator.operations.price import L2, price_around_triton
 from .simulator.operations.profile import Profile, profile_of
 from .simulator.operations.stated import UserEstimate, parse_prices, unused_notes
-from .simulator.operations.step_clock import at_step_clock
+from .simulator.operations.step_clock import slowdown, slowdown_notes, slowed
 from .tuning.step_kernels import Predicting, simulated_kernels, times_s
 
 if TYPE_CHECKING:
@@ -220,7 +220,8 @@ def profiled(
     l2: L2 = "cold" if asked.timing == "do_bench" else asked.l2
     around = price_around_triton(step.step, device, asked.prices, l2)
     priced = around.with_triton(simulated_kernels(step, around.before, device, name, predicting))
-    noted = replace(step.step, notes=(*step.step.notes, *unused_notes(asked.prices, step.step)))
+    slower = 1.0 if asked.timing == "do_bench" else slowdown(priced, device)  # do_bench is a burst
+    notes = (*step.step.notes, *unused_notes(asked.prices, step.step), *slowdown_notes(slower))
+    noted = replace(step.step, notes=notes)
     queue: Queue = "graph" if step.step.graphed else asked.queue
-    lasting = priced if asked.timing == "do_bench" else at_step_clock(priced, device)  # do_bench is a burst
-    return profile_of(noted, lasting, device, name, subject=subject, queue=queue, timing=asked.timing)
+    return profile_of(noted, slowed(priced, slower), device, name, subject=subject, queue=queue, timing=asked.timing)

@@ -22,7 +22,7 @@ from .families.collectives import HOST_GPUS, RANKS
 from .operation import ITEM_BYTES, Operand, Operation
 from .price import price
 from .priced import KernelEstimate
-from .step_clock import at_step_clock
+from .step_clock import slowdown, slowed
 
 TORCH_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 PARTS = ("attention", "projections", "MLP", "norms", "vocabulary", "communication")
@@ -179,7 +179,7 @@ class _Step:
             for part, kernels in launched
         ]
         counts, priced = [count for count, _, _ in every], [kernels for _, _, kernels in every]
-        lasting = at_step_clock(priced, self.gpu.device, counts)
+        lasting = slowed(priced, slowdown(priced, self.gpu.device, counts))
         for (count, part, _), kernels in zip(every, lasting, strict=True):
             reason = reason or next((kernel.reason.partition(";")[0] for kernel in kernels if kernel.reason), "")
             parts[part] += count * sum(kernel.time_s for kernel in kernels)

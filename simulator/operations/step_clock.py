@@ -23,13 +23,18 @@ each 64 Ki FLOP; attention of 128 queries at the 540 TFLOP/s that cuDNN's reache
 """
 
 
-def at_step_clock(
-    priced: Sequence[Sequence[KernelEstimate]], device: Device, counts: Iterable[int] = repeat(1)
-) -> Sequence[Sequence[KernelEstimate]]:
-    """A step's kernels, slower where the power limit lowers the clock below that of their prices.
+NOTED = 1.01
+"""Slowdown from which on an answer names it."""
+
+
+def slowdown(priced: Sequence[Sequence[KernelEstimate]], device: Device, counts: Iterable[int] = repeat(1)) -> float:
+    """How much longer products and attention take where the power limit lowers the clock below that of their prices.
 
     Args:
         priced: kernels of each operation; counts: how often each of these runs.
+
+    Returns:
+        1 or more.
     """
     # Collectives are left out: most of their time others run beside them.
     times = zip(counts, priced, strict=False)
@@ -42,13 +47,21 @@ def at_step_clock(
     moved = sum(count * (kernel.hbm_read_bytes + kernel.hbm_write_bytes) for count, kernel in every if time_of(kernel))
     tensor, fill = (sum(share * LOADS[name][part] for name, share in shares.items()) for part in (0, 1))
     activity = Activity(tensor, fill, moved / total_s / device.hbm_peak_bytes_per_s)
-    slower = device.tensor_clock_hz / sustained_clock_hz(device.tensor_boost_clock_hz, activity, device)
-    if slower <= 1.0:
-        return priced
+    return max(1.0, device.tensor_clock_hz / sustained_clock_hz(device.tensor_boost_clock_hz, activity, device))
+
+
+def slowed(priced: Sequence[Sequence[KernelEstimate]], slower: float) -> Sequence[Sequence[KernelEstimate]]:
+    """A step's kernels at its clock. Args: slower: as of `slowdown`."""
     return [
         [replace(kernel, time_s=kernel.time_s * slower) if _load_of(kernel) else kernel for kernel in kernels]
         for kernels in priced
     ]
+
+
+def slowdown_notes(slower: float) -> tuple[str, ...]:
+    """A line, where a step is slower by a hundredth."""
+    text = f"products and attention take {slower:.2f}x: the power limit lowers the clock of a step that repeats"
+    return (text,) if slower >= NOTED else ()
 
 
 def _load_of(kernel: KernelEstimate) -> str:

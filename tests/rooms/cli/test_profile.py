@@ -43,7 +43,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[profiling.Asked]:
     monkeypatch.setattr("tilesight.compiling.why_not", lambda: None)
     monkeypatch.setattr(profiling, "recorded", recorded)
     monkeypatch.setattr(profiling, "price_around_triton", prices)
-    monkeypatch.setattr(profiling, "at_step_clock", lambda priced, _: priced)  # it has tests of its own
+    monkeypatch.setattr(profiling, "slowdown", lambda *_: 1.0)  # it has tests of its own
     return every
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.operations.priced import KernelEstimate
-from tilesight.simulator.operations.step_clock import at_step_clock
+from tilesight.simulator.operations.step_clock import slowdown, slowdown_notes, slowed
 
 MEASURED = Path(__file__).parents[3] / "validate" / "data" / "step-clocks-h200-2026-11-29.ndjson.xz"
 ROWS = {row["name"]: row for row in map(json.loads, lzma.decompress(MEASURED.read_bytes()).splitlines())}
@@ -37,7 +37,7 @@ def addition(time_s: float) -> KernelEstimate:
 def slower(share: float, device: str = "h200") -> float:
     """Times of products that take so much of a step of a millisecond, at the step's clock over before."""
     step = [[product(share * 1e-3)], [addition((1.0 - share) * 1e-3)]]
-    (made,), (added,) = at_step_clock(step, load_device(device))
+    (made,), (added,) = slowed(step, slowdown(step, load_device(device)))
     assert added == step[1][0]
     return made.time_s / step[0][0].time_s
 
@@ -52,8 +52,7 @@ def test_more_products_sink_further_and_few_not_at_all() -> None:
     """By their share of the step; one of additions alone is left as it is."""
     factors = [slower(share) for share in (0.3, 0.6, 0.8, 0.9, 1.0)]
     assert factors == sorted(factors) and factors[0] == 1.0 < factors[2]
-    step = [[addition(1e-3)]]
-    assert at_step_clock(step, load_device("h200")) is step
+    assert slowdown([[addition(1e-3)]], load_device("h200")) == 1.0
 
 
 def test_a_gpu_with_one_measured_clock_stays_there() -> None:
@@ -64,6 +63,13 @@ def test_a_gpu_with_one_measured_clock_stays_there() -> None:
 def test_collectives_do_not_count() -> None:
     """Others run beside them; a step of nothing is one."""
     link = KernelEstimate(name="nccl_all_reduce", source="collective", time_s=1e-3, bound_by="NVLink")
-    alone = at_step_clock([[product(1e-3)]], load_device("h200"))
-    assert at_step_clock([[product(1e-3)], [link]], load_device("h200")) == [*alone, [link]]
-    assert at_step_clock([], load_device("h200")) == []
+    alone = slowdown([[product(1e-3)]], load_device("h200"))
+    assert slowdown([[product(1e-3)], [link]], load_device("h200")) == alone > 1.05
+    assert slowed([[link]], alone) == [[link]]
+    assert slowdown([], load_device("h200")) == 1.0
+
+
+def test_an_answer_says_so() -> None:
+    """Where it is a hundredth and more."""
+    assert "take 1.07x" in slowdown_notes(1.07)[0]
+    assert slowdown_notes(1.0) == slowdown_notes(1.004) == ()
