@@ -169,12 +169,18 @@ class Device:
     launch_stream_s: float = number(0, 1e-3, doc="time from kernel to kernel in a stream, at least")
     launch_graph_s: float = number(0, 1e-3, doc="the same inside a replayed CUDA graph")
     nvlink_bytes_per_s: float = number(0, 1e14, optional=True, doc="NVLink bandwidth out of a GPU; 0: it has none")
+    pcie_bytes_per_s: float = number(0, 1e12, optional=True, doc="PCIe bandwidth out of a GPU; 0: no collectives by it")
 
     sm: SmNumbers
     """What belongs to its architecture more than to the product: `device/sm/`, and the table [sm] of its file."""
     torch_kernels: TorchKernels
     """What kernels of torch and its libraries cost there: `device/torch_kernels/`, and tables of its file."""
     provenance: dict[str, Provenance] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def link_bytes_per_s(self) -> float:
+        """Bandwidth out of a GPU to the others of its host: of NVLink, else of PCIe; 0: not known [B/s]."""
+        return self.nvlink_bytes_per_s or self.pcie_bytes_per_s
 
     def __repr__(self) -> str:
         """One line: its name and size; `tilesight devices NAME` shows every number."""

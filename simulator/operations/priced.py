@@ -23,7 +23,7 @@ class KernelEstimate:
         source: where its time comes from.
         time_s: that it takes; of a refused kernel the least that its bytes take, which is no part of the total [s].
         bound_by: what it waits for: `HBM`, `L2`, `tensor cores`, `instructions`, `latency`; of
-            collectives `NVLink`; `what is stated`.
+            collectives `NVLink` or `PCIe`; `what is stated`.
         hbm_read_bytes, hbm_write_bytes: from and to HBM [B]; l2_bytes: asked of L2, both ways [B].
         scratch_bytes: memory that its operation has for itself meanwhile, beside its tensors [B].
         reason: why it is not priced, one line; empty: it is.

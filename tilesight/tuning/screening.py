@@ -101,10 +101,19 @@ class Screening:
         """Those that can be as fast as the fastest that is predicted, as far as predictions can tell."""
         seen = [(time_s, rows[id(call)]) for call, time_s in best if id(call) in rows]
         known = [(time_s, row.traffic.time_s) for time_s, row in seen if row.prediction]
-        most_s = (1 + ALIKE) * min((time_s for _, time_s in known), default=inf)
-        others = [pair for pair in known if 0.0 < pair[0] < inf]
-        # What does not fit by an estimate is refused by the compiler alone.
-        return [call for call, time_s in best if not others or time_s == inf or least_s(time_s, others) <= most_s]
+        return [call for call, time_s in best if can_win(time_s, known)]
+
+
+def can_win(static_s: float, known: Sequence[tuple[float, float]]) -> bool:
+    """Whether a configuration can be as fast as the fastest of others, as far as predictions can tell.
+
+    Args:
+        static_s: what all units take by its tiles [s]; known: the same of others, and what is predicted of them [s].
+    """
+    most_s = (1 + ALIKE) * min((time_s for _, time_s in known), default=inf)
+    others = [pair for pair in known if 0.0 < pair[0] < inf]
+    # What does not fit by an estimate is refused by the compiler alone.
+    return not others or static_s == inf or least_s(static_s, others) <= most_s
 
 
 def least_s(static_s: float, known: Sequence[tuple[float, float]]) -> float:

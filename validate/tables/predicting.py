@@ -16,6 +16,7 @@ from ...simulator.operations.price import price
 from ...simulator.operations.priced import KernelEstimate
 from ..compare.quantities import Pair
 from .attention import attention_bounds, attention_call
+from .collectives import collective_call, least_collective_s
 from .rows import TableRow
 
 CALLS = 6
@@ -65,6 +66,9 @@ def predict_row(row: TableRow, device: Device) -> PredictedRow:
     if row.kind == "gemm":
         calls, graph, roofline_s, least_s, flop_s = _products(row, device)
         device = _unthrottled(device) if flop_s < LASTING_S else device
+    elif row.kind == "collective":
+        calls, graph = 1, collective_call(row)
+        roofline_s = least_s = least_collective_s(row, device) if graph and device.link_bytes_per_s else 0.0
     else:
         calls, graph = 1, attention_call(row)
         roofline_s, least_s = attention_bounds(row, device)
@@ -73,7 +77,9 @@ def predict_row(row: TableRow, device: Device) -> PredictedRow:
         return PredictedRow(row=row, predicted_s=0.0, roofline_s=roofline_s, least_s=least_s, reason=reason)
     kernels = second_round(graph, device)
     reason = next((kernel.reason for kernel in kernels if kernel.source == "refused"), "")
-    time_s = sum(kernel.time_s + device.launch_graph_s for kernel in kernels) / calls
+    # Collectives follow each other in a stream, whose host is ahead: what lies between them is in their prices.
+    gap_s = 0.0 if row.kind == "collective" else device.launch_graph_s
+    time_s = sum(kernel.time_s + gap_s for kernel in kernels) / calls
     return PredictedRow(row=row, predicted_s=time_s, roofline_s=roofline_s, least_s=least_s, reason=reason)
 
 

@@ -16,12 +16,13 @@ from zipfile import BadZipFile, ZipFile
 
 from ...simulator.device.device import device_of_product
 
-Kind = Literal["gemm", "prefill", "decode"]
+Kind = Literal["gemm", "prefill", "decode", "collective"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FILES: dict[Kind, str] = {
     "gemm": "gemm_perf",
     "prefill": "context_attention_perf",
     "decode": "generation_attention_perf",
+    "collective": "nccl_perf",
 }
 ATTENTION = {
     "batch": "batch_size",
@@ -35,11 +36,13 @@ SIZES: dict[Kind, dict[str, str]] = {
     "gemm": {name: name for name in ("m", "n", "k")},
     "prefill": ATTENTION,
     "decode": ATTENTION,
+    "collective": {"elements": "message_size", "gpus": "num_gpus"},
 }
-"""Sizes of a problem -> columns; the first three decide its part. A token is decoded behind `step` others."""
+"""Sizes of a problem -> columns. A token is decoded behind `step` others; all data of a collective on one GPU count."""
+COLLECTIVE_ITEM_BYTES = {"half": 2, "int8": 1}
 Part = Literal["fit", "check", "test"]
 PARTS: tuple[Part, ...] = ("test", "fit", "fit", "check", "check")
-"""By the sum of m, n and k, or of sequences, heads and length, modulo 5."""
+"""By the sum of m, n and k, of sequences, heads and length, or of log2 of bytes and GPUs, modulo 5."""
 NO_PYARROW = "pyarrow is not installed, which reads tables: pip install pyarrow"
 
 
@@ -70,7 +73,10 @@ class TableRow:
     @property
     def part(self) -> Part:
         """Which part of the data it belongs to."""
-        return PARTS[sum(list(self.sizes.values())[:3]) % len(PARTS)]
+        sizes = list(self.sizes.values())[:3]
+        if self.kind == "collective":
+            sizes[0] = (sizes[0] * COLLECTIVE_ITEM_BYTES[self.dtype]).bit_length() - 1
+        return PARTS[sum(sizes) % len(PARTS)]
 
 
 def read_rows(path: Path, kind: Kind, devices: Sequence[str]) -> list[TableRow]:
@@ -86,10 +92,11 @@ def read_rows(path: Path, kind: Kind, devices: Sequence[str]) -> list[TableRow]:
     rows = []
     try:
         for file in _files(path, f"{FILES[kind]}.parquet"):
-            table = read_table(file)
-            device = device_of_product(str(table["device"][0]))
+            entries = read_table(file).to_pylist()
+            # Some tables do not name their GPU.
+            device = device_of_product(str(entries[0].get("device", ""))) if entries else None
             if device and device in devices:
-                rows += [row_of(entry, kind, device) for entry in table.to_pylist()]
+                rows += [row_of(entry, kind, device) for entry in entries]
     except (BadZipFile, KeyError, OSError) as error:
         raise ValueError(f"{str(path)!r}: cannot be read as tables of aiconfigurator-core ({error})") from None
     if not rows:
@@ -111,16 +118,20 @@ def _files(path: Path, name: str) -> Iterator[BytesIO]:
 def row_of(entry: dict[str, Any], kind: Kind, device: str) -> TableRow:
     """A row as a table has it. Args: entry: by its columns; device: name in the catalogue."""
     sizes = {name: int(entry.get(column) or 0) for name, column in SIZES[kind].items()}
+    source, framework = entry["kernel_source"], entry["framework"].lower()
     if kind == "gemm":
         dtype = entry["gemm_dtype"]
+    elif kind == "collective":
+        # The version is NCCL's, whoever called it.
+        source, framework, dtype = entry["op_name"], "nccl", entry["nccl_dtype"]
     else:
         sizes["length"] += int(entry["step"])
         dtype = entry["attn_dtype"] if (cache := entry["kv_cache_dtype"]) == entry["attn_dtype"] else f"cache-{cache}"
     return TableRow(
         device=device,
         kind=kind,
-        source=entry["kernel_source"],
-        framework=f"{entry['framework'].lower()} {entry['version']}",
+        source=source,
+        framework=f"{framework} {entry['version']}",
         dtype=dtype,
         sizes=sizes,
         time_s=1e-3 * entry["latency"],

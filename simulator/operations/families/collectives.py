@@ -1,9 +1,10 @@
-"""Collectives of the GPUs of one host, by NCCL over NVLink: bytes and ranks in, a kernel's time out.
+"""Collectives of the GPUs of one host, by NCCL over NVLink or PCIe: bytes and ranks in, a kernel's time out.
 
 NCCL takes the fastest of its protocols, each a fixed time, a latency for each step of the ring, and the bytes that a
 GPU sends over what the protocol reaches of its links: LL and LL128 send flags with the data, Simple fences. The same
-CTAs copy or add a GPU's own share. An all-reduce of eight GPUs may have the switch add (NVLS). The numbers are those of
-the table `collective` (`device/torch_kernels`).
+CTAs copy or add a GPU's own share. An all-reduce of eight GPUs may have the switch add (NVLS). Over PCIe there is no
+LL128, and GPUs share bridges and what joins the processors: each has less, the more take part. The numbers are those
+of the table `collective` (`device/torch_kernels`).
 """
 
 from collections.abc import Iterator
@@ -30,17 +31,20 @@ KINDS = {
     **dict.fromkeys(("send", "recv", "isend", "irecv"), TRANSFER),
 }
 """torch's names, without namespace and underscores around them -> kind of collective."""
+OVER_PCIE = " over PCIe, as on the one host that was measured: others join their GPUs otherwise"
 HOST_GPUS = 8
 """GPUs that one host's NVLink switch joins; with all of them NCCL adds in the switch."""
+FEW = 4
+"""Of three and four GPUs over PCIe a GPU has the one share of its bandwidth, of more the other."""
 
 
 def collective(operation: Operation, gpu: KernelCostModel) -> Kernels:
-    """One collective. Raises: NoPrice: of GPUs without NVLink, of several hosts, or of unknown ranks."""
+    """One collective. Raises: NoPrice: of GPUs whose links are not known, of several hosts, or of unknown ranks."""
     name = plain_name(operation)
     kind = KINDS[name]
     ranks = int(operation.arguments.get(RANKS, 0))
-    if not gpu.device.nvlink_bytes_per_s:
-        raise NoPrice("of GPUs without NVLink")
+    if not gpu.device.link_bytes_per_s:
+        raise NoPrice("of GPUs without NVLink, whose PCIe is not in the catalogue")
     if not ranks:
         raise NoPrice("of a group whose size is not known")
     if ranks > HOST_GPUS:
@@ -56,11 +60,11 @@ def collective(operation: Operation, gpu: KernelCostModel) -> Kernels:
             name=f"nccl_{name if kind == TRANSFER else kind}",
             source="collective",
             time_s=time_s,
-            bound_by="latency" if waits_s > time_s / 2 else "NVLink",
+            bound_by="latency" if waits_s > time_s / 2 else "NVLink" if gpu.device.nvlink_bytes_per_s else "PCIe",
             hbm_read_bytes=touched.hbm_read_bytes,
             hbm_write_bytes=touched.hbm_write_bytes,
             l2_bytes=touched.l2_bytes,
-            note=f"{kind} of {ranks} GPUs by {protocol}",
+            note=f"{kind} of {ranks} GPUs by {protocol}" + ("" if gpu.device.nvlink_bytes_per_s else OVER_PCIE),
         )
     ]
 
@@ -77,14 +81,16 @@ def protocols(kind: str, ranks: int, size: float, gpu: KernelCostModel) -> Itera
     Yields:
         Time [s], name of the protocol, and what of the time does not hang on bytes [s].
     """
-    link = gpu.device.nvlink_bytes_per_s
+    link, switched = gpu.device.link_bytes_per_s, gpu.device.nvlink_bytes_per_s > 0
     share = size * (ranks - 1) / ranks
-
-    def made(name: str, waits_s: float, sent: float, bytes_per_s: float, own_s: float = 0) -> tuple[float, str, float]:
-        return waits_s + sent / bytes_per_s + own_s, name, waits_s
 
     def cost(name: str) -> float:
         return gpu.cost(f"collective.{name}")
+
+    shared = 1.0 if switched or ranks == 2 else cost("four_fraction" if ranks <= FEW else "eight_fraction")
+
+    def made(name: str, waits_s: float, sent: float, bytes_per_s: float, own_s: float = 0) -> tuple[float, str, float]:
+        return waits_s + sent / (shared * bytes_per_s) + own_s, name, waits_s
 
     if kind in ("all_to_all", TRANSFER):
         name, sent, fraction = ("transfer", size, "") if kind == TRANSFER else ("pairs", share, "pairs_")
@@ -94,11 +100,11 @@ def protocols(kind: str, ranks: int, size: float, gpu: KernelCostModel) -> Itera
     around = RING_STEPS.get(kind, 1)
     sent, steps = size if kind == "broadcast" else around * share, around * (ranks - 1)
     own_s = 0.0 if kind == "broadcast" else size / ranks / cost("own_bytes_per_s")
-    for name in ("LL", "LL128"):
+    for name in ("LL", "LL128") if switched else ("LL",):
         key = name.lower()
         yield made(name, cost(f"{key}_s") + steps * cost(f"{key}_step_s"), sent, cost(f"{key}_bytes_per_s"), own_s)
     yield made("Simple", cost("simple_s") + steps * cost("simple_step_s"), sent, cost("simple_fraction") * link, own_s)
-    if kind == "all_reduce" and ranks == HOST_GPUS and cost("switch_fraction"):
+    if kind == "all_reduce" and switched and ranks == HOST_GPUS and cost("switch_fraction"):
         yield made("NVLS", cost("switch_s"), sent, cost("switch_fraction") * link)
 
 

@@ -1,4 +1,4 @@
-"""Collectives over NVLink: public rows that nothing was fitted on, two H200s of our own, and what no link can beat."""
+"""Collectives over NVLink and PCIe: public rows that nothing was fitted on, two H200s, and what no link can beat."""
 
 import csv
 from collections import defaultdict
@@ -18,8 +18,10 @@ from tilesight.simulator.operations.streams import Enqueued
 
 ROWS = Path(__file__).parents[2] / "recorded" / "collectives.csv"
 MIB = 1 << 20
-WORST = {"a100-sxm-80gb": 0.13, "h100-sxm": 0.06, "h200": 0.06, "b200": 0.09}
-"""GPU -> mean error of 1 MiB and more: 11.9, 4.8, 5.1 and 7.8 % were seen."""
+NVLINK = {"a100-sxm-80gb": 0.13, "h100-sxm": 0.06, "h200": 0.06, "b200": 0.09}
+PCIE = {"l40s": 0.13, "rtx-pro-6000": 0.09}
+WORST = NVLINK | PCIE
+"""GPU -> mean error of 1 MiB and more: 11.9, 4.8, 5.1 and 7.8 % were seen; over PCIe 10.8 and 6.6 %."""
 
 
 def time_us(kind: str, ranks: int, size: int, device: str) -> float:
@@ -38,7 +40,7 @@ def kernel_of(
 
 @pytest.mark.parametrize("device", WORST)
 def test_public_rows_that_nothing_was_fitted_on_are_met(device: str) -> None:
-    """Those of 1 MiB and more by 6 to 13 % in the mean, shorter ones by 8 %: 48 of each GPU."""
+    """Those of 1 MiB and more by 6 to 13 % in the mean, shorter ones by 8 %, over PCIe by 14 %: 48 of each GPU."""
     errors = defaultdict(list)
     for row in csv.DictReader(line for line in ROWS.read_text("utf-8").splitlines() if line[0] != "#"):
         if row["device"] == device:
@@ -47,7 +49,7 @@ def test_public_rows_that_nothing_was_fitted_on_are_met(device: str) -> None:
             errors[size >= MIB].append(abs(predicted / float(row["us"]) - 1.0))
     assert len(errors[True]) == len(errors[False]) == 24
     assert fmean(errors[True]) < WORST[device]
-    assert fmean(errors[False]) < 0.08
+    assert fmean(errors[False]) < (0.14 if device in PCIE else 0.08)
 
 
 @pytest.mark.parametrize(
@@ -92,8 +94,8 @@ def test_two_h200s_that_send_to_each_other_are_met(size: int, measured_us: float
 @pytest.mark.parametrize("device", WORST)
 @pytest.mark.parametrize(("kind", "sent"), [("all_reduce", 2.0), ("all_gather", 1.0), ("reduce_scatter", 1.0)])
 def test_no_ring_beats_its_links(device: str, kind: str, sent: float) -> None:
-    """What a GPU sends takes as long as NVLink has for it; more bytes and more GPUs take longer; none takes nothing."""
-    link = load_device(device).nvlink_bytes_per_s
+    """What a GPU sends takes as long as its links have for it; more bytes and GPUs take longer; none takes nothing."""
+    link = load_device(device).link_bytes_per_s
     for ranks in (2, 3, 4, 8):
         times = [time_us(kind, ranks, size, device) for size in (0, 1024, MIB, 64 * MIB, 1 << 30)]
         assert times == sorted(times) and times[0] > 3.0
@@ -113,6 +115,17 @@ def test_small_messages_wait_and_large_ones_fill_links() -> None:
     assert "by Simple" in kernel_of("c10d::allreduce_", (large,), (large,), "a100", 8).note
 
 
+def test_gpus_over_pcie_share_bridges_and_have_no_switch() -> None:
+    """LL or Simple, never LL128 or NVLS; more GPUs, less for each: what two and eight RTX PRO 6000 and L40S take."""
+    large = tensor(2, 8192, 16384)
+    for device in PCIE:
+        kernels = {ranks: kernel_of("c10d::allreduce_", (large,), (large,), device, ranks) for ranks in (2, 4, 8)}
+        assert all(made.bound_by == "PCIe" and "over PCIe" in made.note for made in kernels.values())
+        assert not any(word in made.note for made in kernels.values() for word in ("LL128", "NVLS"))
+        assert kernels[8].time_s > kernels[4].time_s > kernels[2].time_s
+    assert "NVLink" in kernel_of("c10d::allreduce_", (large,), (large,), "h200", 2).bound_by
+
+
 def test_an_output_among_the_inputs_counts_once() -> None:
     """torch says of `alltoall_base_` that it writes nothing: it takes as long as the functional one."""
     source, made = tensor(1, 4096, 4096), tensor(2, 4096, 4096)
@@ -126,12 +139,12 @@ def test_an_output_among_the_inputs_counts_once() -> None:
 @pytest.mark.parametrize(
     ("device", "ranks", "said"),
     [
-        ("l40s", 8, "of GPUs without NVLink"),
+        ("l4", 8, "of GPUs without NVLink, whose PCIe is not in the catalogue"),
         ("h200", 16, "of 16 GPUs, on more than one host,"),
         ("h200", 0, "of a group"),
     ],
 )
 def test_what_was_not_measured_is_refused_with_what_to_state(device: str, ranks: int, said: str) -> None:
-    """PCIe, several hosts, unknown groups: the name, why, and the option."""
+    """Unknown links, several hosts, unknown groups: the name, why, and the option."""
     reason = kernel_of("c10d::allreduce_", (tensor(1, 64),), (tensor(1, 64),), device, ranks).reason
     assert said in reason and "--price c10d::allreduce_=450GB/s" in reason

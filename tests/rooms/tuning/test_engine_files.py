@@ -15,7 +15,7 @@ from tilesight.simulator.device.device import catalogue, load_device
 from tilesight.tuning.engines.engine import BATCHES, ENGINES, FIELDS
 from tilesight.tuning.engines.files import DEVICE_NAMES, engine_device, file_text, read_file
 from tilesight.tuning.engines.layer import Layer, from_plain, layer_of, named_values, plain
-from tilesight.tuning.engines.routing import Routing, aligned
+from tilesight.tuning.engines.routing import Routing, aligned, row_tiles
 from tilesight.tuning.engines.screen import PORTION, screened, tried
 
 MIXTRAL = Layer(n=7168, k=4096, experts=8, topk=2)
@@ -216,6 +216,12 @@ def test_rows_of_an_expert_lie_in_whole_tiles() -> None:
     assert order.experts[:4].tolist() == [0, 1, 2, 3]
 
 
+def test_rows_of_tiles_are_those_of_the_longest_launch() -> None:
+    """16 tokens to 2 of 8 experts: 32 rows and 15 more an expert, as vLLM pads; of one token a tile for each expert."""
+    assert [row_tiles(MIXTRAL, batch, 16, Routing()) for batch in (1, 16)] == [2, -(-(32 + 8 * 15) // 16)]
+    assert row_tiles(LINEAR, 100, 64, Routing()) == 2
+
+
 def test_an_expert_without_rows_has_no_tile() -> None:
     """And few rows take few places."""
     order = aligned(np.array([[5, 1]], np.int32), 8, 16)
@@ -242,7 +248,7 @@ def test_screening_prefers_tiles_that_waste_little() -> None:
     """Of a batch of one token all rows but a few are padding: the lowest tiles come first. At 4096 the largest do."""
     device, engine = load_device("h100"), ENGINES["vllm-moe"]
     items = [item for item in tried(engine, MIXTRAL, device)[0] if item["GROUP_SIZE_M"] == 16]
-    single, many = (screened(items, MIXTRAL, batch, Routing(), device) for batch in (1, 4096))
+    single, many = ([item for item, _ in screened(items, MIXTRAL, batch, Routing(), device)] for batch in (1, 4096))
     assert len(single) == len(many) == max(PORTION.least, -(-15 * len(items) // 100))
     assert {item["BLOCK_SIZE_M"] for item in single[:5]} == {16}
     assert {item["BLOCK_SIZE_M"] for item in many[:5]} <= {64, 128, 256}
@@ -255,7 +261,7 @@ def test_where_weights_bound_all_alike_screening_looks_behind_them() -> None:
     items = [item for item in tried(engine, MIXTRAL, device)[0] if item["GROUP_SIZE_M"] == 16]
     timed = dict(zip(FIELDS, (16, 128, 128, 16, 4, 4), strict=True))
     for batch in (16, 24, 32):
-        assert timed in screened(items, MIXTRAL, batch, Routing(), device)[:10]
+        assert timed in [item for item, _ in screened(items, MIXTRAL, batch, Routing(), device)[:10]]
 
 
 def test_what_runs_without_a_file_lies_in_a_file_s_fields() -> None:

@@ -15,7 +15,7 @@ from tilesight.simulator.operations.cost_model import KernelCostModel
 from tilesight.simulator.operations.operation import Operand, Operation
 from tilesight.simulator.operations.price import price
 from tilesight.validate.tables.predicting import FP8, predict_row
-from tilesight.validate.tables.rows import TableRow, read_rows, sampled
+from tilesight.validate.tables.rows import PARTS, TableRow, read_rows, row_of, sampled
 from tilesight.validate.tables.scores import scores
 
 from tilesight.cli.main import main
@@ -64,6 +64,19 @@ def test_a_table_needs_pyarrow_and_says_so_in_one_line(
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "pip install pyarrow" in said
+
+
+def test_a_row_of_collectives_is_priced_as_torch_calls_it() -> None:
+    """By its bytes and GPUs, whose log2 and number decide its part; 64 MiB on two H200s took 247.6 us elsewhere."""
+    entry = {"framework": "TRTLLM", "version": "2.29.2", "kernel_source": "NCCL", "op_name": "all_reduce"}
+    entry |= {"nccl_dtype": "half", "num_gpus": 2, "message_size": 32 << 20, "latency": 0.25}
+    measured = row_of(entry, "collective", "h200")
+    assert (measured.framework, measured.source, measured.part) == ("nccl 2.29.2", "all_reduce", PARTS[(26 + 2) % 5])
+    made = predict_row(measured, load_device("h200"))
+    assert made.predicted_s == pytest.approx(247.6e-6, rel=0.1)
+    assert made.least_s == pytest.approx((64 << 20) / 450e9)
+    assert predict_row(replace(measured, source="gather"), load_device("h200")).reason
+    assert predict_row(measured, load_device("l4")).reason
 
 
 def test_rows_of_a_table_are_predicted_and_written(

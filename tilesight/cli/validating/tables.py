@@ -23,7 +23,12 @@ class TableOptions(Group):
         None, "Hold predictions against the measured tables of this wheel (aiconfigurator-core), or its folder.", "FILE"
     )
     kind: str = word(
-        "gemm", "Kind of rows of a table: products, attention of prompts or of one token.", "gemm", "prefill", "decode"
+        "gemm",
+        "Kind of rows of a table: products, attention of prompts or of one token, collectives of NCCL.",
+        "gemm",
+        "prefill",
+        "decode",
+        "collective",
     )
     sample: int = option(200, "Rows drawn of a table for each device; 0: all.", least=0)
     part: str = word("all", "Part of a table: constants may be fitted on `fit` alone.", "all", "fit", "check", "test")

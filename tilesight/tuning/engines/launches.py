@@ -19,7 +19,7 @@ from ...kernels.capture.user_function import located, module_of
 from ...simulator.refusal import UserError
 from .engine import ENGINES, Configuration, Engine
 from .layer import Layer, Product, from_plain
-from .routing import Routing, aligned
+from .routing import Routing, aligned, launched_rows
 
 OFF: Mapping[str, Any] = {
     **dict.fromkeys(("b_bias_ptr", "bias_ptr", "a_desc", "b_desc", "add_mask_ptr")),
@@ -151,7 +151,6 @@ def _grouped(
     """Arguments of a product of a mixture of experts. Args: last: whether it is weighted by the router."""
     tile = config["BLOCK_SIZE_M"]
     order = aligned(routing.experts(layer, batch), layer.experts, tile)
-    places = order.rows.size if product.rows // product.top >= tile else min(order.rows.size, product.rows * tile)
     tensors = _tensors(layer, product, layer.experts)
     a, b, c, a_scale, b_scale = (tensors[name] for name in ("a", "b", "c", "a_scale", "b_scale"))
     of_a, of_b = (a_scale.stride(), b_scale.stride()) if layer.block else ((0, 0), (0, 0, 0))
@@ -175,7 +174,7 @@ def _grouped(
         "num_tokens_post_padded_ptr": torch.tensor([order.padded], dtype=torch.int32, device="cuda"),
         "N": product.n,
         "K": product.k,
-        "EM": places,
+        "EM": launched_rows(order, product, tile),
         "num_valid_tokens": product.rows,
         **strides,
         "group_n": layer.block[0] if layer.block else 0,

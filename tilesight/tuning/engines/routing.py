@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .layer import Layer
+from .layer import Layer, Product
 
 Numbers = NDArray[np.int32]
 
@@ -60,3 +60,17 @@ def aligned(chosen: Numbers, experts: int, tile: int) -> Aligned:
     of_tiles = np.zeros(-(-places // tile), np.int32)
     of_tiles[: tiles.sum()] = np.repeat(np.arange(experts), tiles)
     return Aligned(rows=rows, experts=of_tiles, padded=int(tiles.sum()) * tile)
+
+
+def launched_rows(order: Aligned, product: Product, tile: int) -> int:
+    """Places that the engines launch tiles for: all, but of fewer tokens than a tile has rows."""
+    places = int(order.rows.size)
+    return places if product.rows // product.top >= tile else min(places, product.rows * tile)
+
+
+def row_tiles(layer: Layer, batch: int, tile: int, routing: Routing) -> int:
+    """Tiles of rows of the longest launch of a batch of tokens. Args: tile: rows of one."""
+    if not layer.experts:
+        return -(-batch // tile)
+    order = aligned(routing.experts(layer, batch), layer.experts, tile)
+    return max(-(-launched_rows(order, product, tile) // tile) for product in layer.products(batch))

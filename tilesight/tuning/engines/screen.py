@@ -19,7 +19,7 @@ from .engine import FIELDS, GROUP, Configuration, Engine
 from .layer import Layer, Product
 from .routing import Routing
 
-PORTION = KeepFraction(share=0.15, least=24)
+PORTION = KeepFraction(share=0.15, least=24, first=8)
 SUM_BYTES = 4
 """Of a sum."""
 
@@ -46,17 +46,18 @@ def screened(
     routing: Routing,
     device: Device,
     portion: KeepFraction = PORTION,
-) -> list[Configuration]:
-    """Those that are worth a prediction, in the order of the rank."""
+) -> list[tuple[Configuration, float]]:
+    """Those that are worth a prediction, in the order of the rank, with what all units take by their tiles [s]."""
     counts = np.bincount(routing.experts(layer, batch).ravel(), minlength=layer.experts) if layer.experts else [batch]
     counts = np.asarray(counts)
 
-    def rank(item: Configuration) -> tuple[float, float]:
+    def times_s(item: Configuration) -> list[tuple[float, float, float]]:
         tiles = int(np.sum(-(-counts // item["BLOCK_SIZE_M"])))
         works = [static_work(item, launch, layer, device, tiles, counts) for launch in layer.products(batch)]
-        return rank_of([static_times_s(work, device) for work in works])
+        return [static_times_s(work, device) for work in works]
 
-    return sorted(items, key=rank)[: portion.of(len(items))]
+    timed = sorted(((rank_of(times), place, times) for place, times in enumerate(map(times_s, items))))
+    return [(items[place], sum(map(sum, times))) for _, place, times in timed[: portion.of(len(items))]]
 
 
 def static_work(

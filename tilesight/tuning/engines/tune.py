@@ -1,25 +1,26 @@
 """`tilesight tune --format vllm-moe` without its command line: a layer in, its best configurations per batch size out.
 
 screen     the engine's configurations, by what tiles move
-predict    the best of them with one group of rows of tiles, then the fastest few with every group
+predict    the best of them with one group of rows of tiles, those that can still be as fast, then the fastest few
+           with every group
 rank       by the sum of the layer's launches
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...predicting import refused_row
 from ...simulator.prediction.kernel_row import KernelRow
 from ...simulator.prediction.kernels import Request
 from ...simulator.traffic import Traffic
 from ..answers import Predict
-from ..screening import KeepFraction
+from ..screening import KeepFraction, can_win
 from ..tuning import Configured, TunedLaunch, Tuning, ranked
 from .engine import BATCHES, GROUP, Configuration, Engine
 from .layer import Layer, plain
-from .routing import Routing
+from .routing import Routing, row_tiles
 from .screen import PORTION, grouped, screened, tried
 
 if TYPE_CHECKING:
@@ -67,21 +68,25 @@ def tune_layer(question: LayerQuestion, target: Request, predict: Predict) -> Tu
     engine, layer = question.engine, question.layer
     space = _distinct(question.old.values()) if question.old else tried(engine, layer, target.device)[0]
     untuned = {batch: _now(question, batch) for batch in question.batches}
-    first = [
-        (batch, item)
-        for batch in question.batches
-        for item in _distinct([*_worthwhile(question, target, space, batch), untuned[batch]])
-    ]
-    configured = _answered(question, target, first, predict)
-    if not question.old and len(engine.space[GROUP]) > 1:
-        later = [
+    worthwhile = {batch: _worthwhile(question, target, space, batch) for batch in question.batches}
+    configured: dict[int, list[Configured]] = {batch: [] for batch in question.batches}
+
+    def answer(wanted: Callable[[int], Iterable[Configuration]]) -> None:
+        """Predict what is wanted of every batch size and is not predicted yet."""
+        asked = [
             (batch, item)
             for batch in question.batches
-            for item in _other_groups(engine, [entry for entry in configured[batch] if entry.values != untuned[batch]])
+            for item in _distinct(wanted(batch))
             if item not in [entry.values for entry in configured[batch]]
         ]
-        for batch, entries in _answered(question, target, later, predict).items():
+        for batch, entries in _answered(question, target, asked, predict).items():
             configured[batch] += entries
+
+    first = question.portion.first if not question.old else 0
+    answer(lambda batch: [*(item for item, _ in worthwhile[batch][: first or None]), untuned[batch]])
+    answer(lambda batch: _open(worthwhile[batch], configured[batch]))
+    if not question.old and len(engine.space[GROUP]) > 1:
+        answer(lambda batch: _other_groups(question, batch, untuned[batch], configured[batch]))
     kernel = question.kernel or engine.kernels[0].rpartition(":")[2]
     launches = tuple(
         TunedLaunch(
@@ -107,19 +112,35 @@ def _now(question: LayerQuestion, batch: int) -> Configuration:
 
 def _worthwhile(
     question: LayerQuestion, target: Request, space: Sequence[Configuration], batch: int
-) -> list[Configuration]:
+) -> list[tuple[Configuration, float]]:
+    """What is predicted at most, with what all units take by its tiles [s]; 0 where that decides nothing."""
     if question.old:
-        return list(space)
+        return [(item, 0.0) for item in space]
     groups = question.engine.space[GROUP]
     group = FIRST_GROUP if FIRST_GROUP in groups else groups[0]
     of_group = [item for item in space if item[GROUP] == group]
     return screened(of_group, question.layer, batch, question.routing, target.device, question.portion)
 
 
-def _other_groups(engine: Engine, entries: Sequence[Configured]) -> list[Configuration]:
-    """The fastest few with every group of rows of tiles."""
-    fastest = [dict(entry.values) for entry in ranked(entries) if entry.row.prediction][:FINALISTS]
-    return grouped(fastest, engine.space[GROUP])
+def _open(worthwhile: Sequence[tuple[Configuration, float]], entries: Sequence[Configured]) -> list[Configuration]:
+    """Those that can still be as fast as the fastest that is predicted."""
+    said = [(entry.row.traffic.time_s, entry.values) for entry in entries if entry.row.prediction]
+    known = [(static_s, time_s) for time_s, values in said for item, static_s in worthwhile if item == values]
+    return [item for item, static_s in worthwhile if can_win(static_s, known)]
+
+
+def _other_groups(
+    question: LayerQuestion, batch: int, untuned: Configuration, entries: Sequence[Configured]
+) -> list[Configuration]:
+    """The fastest few with every group of rows of tiles; groups that hold all of the rows are one."""
+    tuned = [entry for entry in entries if entry.values != untuned]
+    fastest = [dict(entry.values) for entry in ranked(tuned) if entry.row.prediction][:FINALISTS]
+    items = []
+    for entry in fastest:
+        tiles = row_tiles(question.layer, batch, entry["BLOCK_SIZE_M"], question.routing)
+        groups = {min(group, tiles): group for group in (*question.engine.space[GROUP], entry[GROUP])}
+        items += grouped([entry], sorted(groups.values()))
+    return items
 
 
 def _answered(
@@ -186,7 +207,7 @@ def _together(rows: Sequence[KernelRow], ended: str) -> KernelRow:
     )
 
 
-def _distinct(items: "Sequence[Configuration] | Iterator[Configuration] | Any") -> list[Configuration]:
+def _distinct(items: Iterable[Configuration]) -> list[Configuration]:
     """Each configuration once."""
     distinct: list[Configuration] = []
     for item in items:
