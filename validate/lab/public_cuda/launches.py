@@ -3,7 +3,7 @@
     python validate/lab/public_cuda/launches.py CUBINS FOLDER [FILE [NAME ...]]
 
 CUBINS: folder of what `build.sh` compiled, which is not kept here. LAUNCHES: what is launched, as `noted.py` tells it.
-With FILE each is predicted on a cold and on a warm L2: a line of JSON each, added; NAME: only these.
+With FILE each is predicted on a cold L2: a line of JSON each, added; NAME: only these.
 """
 
 import json
@@ -16,30 +16,18 @@ from typing import Any
 
 import numpy as np
 from tilesight.kernels.given.file import read_launches
+from values import values
 
 import tilesight
 
 LAUNCHES = Path(__file__).with_name("launches.ndjson")
-SEED = 60
+LIMIT_S = 1500.0
+FIELDS = ("smem_fill_bytes", "l2_read_bytes", "hbm_read_bytes", "hbm_write_bytes")
 
 
 def listed() -> list[dict[str, Any]]:
     """All launches, in order."""
     return [json.loads(line) for line in LAUNCHES.read_text("utf-8").splitlines()]
-
-
-def values(what: str, dtype: str) -> "np.ndarray[Any, Any]":
-    """Values of a tensor. Args: what: such as `arange:33*128`, `permutation:4096`, `random:50257*16384`."""
-    kind, _, rest = what.partition(":")
-    first, _, second = rest.partition("*")
-    random = np.random.default_rng(SEED)
-    if kind == "arange":
-        made = np.arange(int(first)) * int(second or 1)
-    elif kind == "permutation":
-        made = random.permutation(int(first))
-    else:
-        made = random.integers(0, int(first), int(second))
-    return made.astype(dtype)
 
 
 def written(cubins: Path, folder: Path) -> list[Path]:
@@ -56,7 +44,7 @@ def written(cubins: Path, folder: Path) -> list[Path]:
             np.save(folder / f"{launch['name']}_{name}.npy", values(what, dtype))
             args = args.replace(f"@{name}.npy", f"@{launch['name']}_{name}.npy")
         filled = ", ".join(f'"{key}" = {json.dumps(value)}' for key, value in json.loads(args).items())
-        lines = ["[[launch]]"] + [f"{key} = {json.dumps(launch[key])}" for key in ("cubin", "kernel", "grid", "block")]
+        lines = ["[[launch]]"] + [f"{key} = {json.dumps(launch[key])}" for key in ("cubin", "kernel", "grid", "block", "cluster")]
         paths.append(folder / f"{launch['name']}.toml")
         paths[-1].write_text("\n".join((*lines, f"smem = {launch['smem']}", f"args = {{ {filled} }}", "")), "utf-8")
     return paths
@@ -67,17 +55,11 @@ def predicted(path: Path) -> dict[str, Any]:
     begin = monotonic()
     made: dict[str, Any] = {"name": path.stem}
     try:
-        for key, l2 in (("cold_us", "cold"), ("warm_us", "warm")):
-            prediction = tilesight.predict(read_launches(path), device="h200", l2=l2, workers=1, time_limit_s=400)
-            (row,) = prediction.rows
-            made[key] = 1e6 * row.traffic.time_s if row.prediction else None
-            if l2 == "cold" and row.prediction:
-                fields = ("smem_fill_bytes", "l2_read_bytes", "hbm_read_bytes", "hbm_write_bytes")
-                made |= {field: getattr(row.traffic, field) for field in fields}
-                made["notes"] = list(prediction.notes)
-            made |= {"missing_accesses": list(row.missing_accesses), "refused": row.refused}
-            if row.prediction is None:
-                break
+        prediction = tilesight.predict(read_launches(path), device="h200", l2="cold", workers=1, time_limit_s=LIMIT_S)
+        (row,) = prediction.rows
+        made["predicted_us"] = 1e6 * row.traffic.time_s if row.prediction else None
+        made |= {field: getattr(row.traffic, field) for field in FIELDS if row.prediction}
+        made |= {"notes": list(prediction.notes), "missing_accesses": row.missing_accesses, "refused": row.refused}
     except (ValueError, RuntimeError) as error:
         made["refused"] = str(error)
     return made | {"took_s": round(monotonic() - begin, 1)}
@@ -88,7 +70,7 @@ def main() -> None:
     paths = written(Path(sys.argv[1]), Path(sys.argv[2]))
     if len(sys.argv) > 3:
         chosen = [path for path in paths if not sys.argv[4:] or path.stem in sys.argv[4:]]
-        with Path(sys.argv[3]).open("a", encoding="utf-8") as file, ProcessPoolExecutor(2) as pool:
+        with Path(sys.argv[3]).open("a", encoding="utf-8") as file, ProcessPoolExecutor(1) as pool:
             for made in pool.map(predicted, chosen):
                 file.write(json.dumps(made) + "\n")
                 file.flush()

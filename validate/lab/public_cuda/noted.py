@@ -138,6 +138,7 @@ def launches(path: Path) -> Iterator[dict[str, Any]]:
                 "grid": row["grid"],
                 "block": row["block"],
                 "smem": row["smem"],
+                "cluster": row.get("cluster", [1, 1, 1]),
                 "args": args,
                 "data": {name: values for name, values in given.used.items() if values and values[:5] != "fill:"},
             }

@@ -18,6 +18,7 @@ static std::map<const void *, std::string> &kernels() { static std::map<const vo
 static unsigned long next_address = 0x600000000000ul;
 struct Configuration { dim3 grid, block; size_t smem; };
 static Configuration pushed;
+static unsigned cluster[3] = {1, 1, 1};
 
 void *given(const char *name, const char *dtype, std::initializer_list<long> shape, const char *values) {
   printf("{\"tensor\": \"%s\", \"dtype\": \"%s\", \"address\": %lu, \"values\": \"%s\", \"shape\": [", name, dtype, next_address, values);
@@ -42,8 +43,9 @@ static cudaError_t launched(const void *function, dim3 grid, dim3 block, void **
     words >> size >> size; // registers, static shared memory
     while (words >> size) sizes.push_back(size);
   }
-  printf("{\"kernel\": \"%s\", \"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"smem\": %zu, \"params\": [", name.c_str(), grid.x,
-         grid.y, grid.z, block.x, block.y, block.z, smem);
+  printf("{\"kernel\": \"%s\", \"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"smem\": %zu, \"cluster\": [%u, %u, %u], \"params\": [", name.c_str(), grid.x,
+         grid.y, grid.z, block.x, block.y, block.z, smem, cluster[0], cluster[1], cluster[2]);
+  cluster[0] = cluster[1] = cluster[2] = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
     printf("%s\"", i ? ", " : "");
     for (size_t byte = 0; byte < sizes[i]; ++byte) printf("%02x", ((unsigned char *)args[i])[byte]);
@@ -87,7 +89,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 bl
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *function, void **args) {
   for (unsigned i = 0; i < config->numAttrs; ++i)
     if (config->attrs[i].id == cudaLaunchAttributeClusterDimension)
-      fprintf(stderr, "cluster %u %u %u\n", config->attrs[i].val.clusterDim.x, config->attrs[i].val.clusterDim.y, config->attrs[i].val.clusterDim.z);
+      cluster[0] = config->attrs[i].val.clusterDim.x, cluster[1] = config->attrs[i].val.clusterDim.y, cluster[2] = config->attrs[i].val.clusterDim.z;
   return launched(function, config->gridDim, config->blockDim, args, config->dynamicSmemBytes);
 }
 cudaError_t cudaGetLastError() { return cudaSuccess; }

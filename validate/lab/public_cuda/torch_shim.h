@@ -62,6 +62,7 @@ struct Tensor {
     default: return 1;
     }
   }
+  int64_t nbytes() const { return numel() * element_size(); }
   int64_t itemsize() const { return element_size(); }
   bool is_contiguous() const { return true; }
   bool is_cuda() const { return true; }
@@ -101,6 +102,7 @@ inline Tensor tensor_of(const char *name, ScalarType type, std::vector<int64_t> 
 inline Tensor empty(std::vector<int64_t> shape, TensorOptions) { return tensor_of("out", ScalarType::Half, shape); }
 inline Tensor zeros(std::vector<int64_t> shape, TensorOptions) { return tensor_of("zeroed", ScalarType::Half, shape); }
 inline Tensor empty_like(const Tensor &t) { return t; }
+inline std::ostream &operator<<(std::ostream &out, ScalarType type) { return out << written(type); }
 constexpr auto kByte = ScalarType::Byte, kChar = ScalarType::Char, kInt = ScalarType::Int, kLong = ScalarType::Long, kHalf = ScalarType::Half,
   kFloat = ScalarType::Float, kBFloat16 = ScalarType::BFloat16, kFloat32 = ScalarType::Float, kFloat16 = ScalarType::Half, kInt32 = ScalarType::Int;
 }
@@ -109,7 +111,8 @@ namespace torch { using namespace at; using at::Tensor; using c10::Device; using
 inline TensorOptions TensorOptions_() { return {}; } using at::TensorOptions; using at::IntArrayRef; using c10::BFloat16; using c10::Half; }
 using at::device_of;
 using ScalarTypeAlias = at::ScalarType;
-#define TORCH_CHECK(condition, ...) do { if (!(condition)) { fprintf(stderr, "check failed: %s\n", #condition); exit(1); } } while (0)
+namespace c10 { using at::operator<<; }
+#define TORCH_CHECK(condition, ...) { if (!(condition)) { fprintf(stderr, "check failed: %s\n", #condition); exit(1); } }
 #define TORCH_CHECK_NOT_IMPLEMENTED TORCH_CHECK
 #define TORCH_INTERNAL_ASSERT TORCH_CHECK
 #define AT_ASSERTM TORCH_CHECK
@@ -131,5 +134,6 @@ template <> struct TypeOf<at::ScalarType::Char> { using type = int8_t; };
 #define LAUNCHED_Float 0
 #ifndef AT_DISPATCH_SWITCH
 #define AT_DISPATCH_SWITCH(TYPE, NAME, ...) [&] { const auto &the_type = TYPE; switch (the_type) { __VA_ARGS__ default: fprintf(stderr, "type of %s\n", NAME); exit(1); } }()
+#define AT_PRIVATE_CASE_TYPE_USING_HINT(ENUM, HINT, ...) case ENUM: { using HINT [[maybe_unused]] = TypeOf<ENUM>::type; __VA_ARGS__(); break; }
 #define AT_DISPATCH_CASE(ENUM, ...) case ENUM: { using scalar_t [[maybe_unused]] = TypeOf<ENUM>::type; __VA_ARGS__(); break; }
 #endif

@@ -1,10 +1,12 @@
 // AWQ (llm-awq): weights of 4 bits, Llama-3 8B (4096 -> 14336), groups of 128
 #include "torch_shim.h"
+#include <bits/stdc++.h>
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
 namespace gemv {
 #include "quantization_new/gemv/gemv_cuda.cu"
 }
 #include "layernorm/layernorm.cu"
-#include "w8a8/act.cu"
 using at::tensor_of;
 int main() {
   volatile char room[65536]; room[0] = 0;

@@ -2,9 +2,9 @@
 #include "torch_shim.h"
 #include "flash_fwd_launch_template.h"
 using T = cutlass::bfloat16_t;
-namespace FLASH_NAMESPACE {
-template <> void run_mha_fwd_splitkv_align<T, 128, false>(Flash_fwd_params &, cudaStream_t) {}
-}
+// what its dispatch chooses of the templates for these shapes: tiles of 128 x 64 and 64 x 128, even, no dropout, bias or window
+using Prefill = Flash_fwd_kernel_traits<128, 128, 64, 4, false, false, T>;
+using Decode = Flash_fwd_kernel_traits<128, 64, 128, 4, false, false, T>;
 static FLASH_NAMESPACE::Flash_fwd_params params_of(long b, long sq, long sk, long h, long hk, bool causal) {
   FLASH_NAMESPACE::Flash_fwd_params p = {};
   const long d = 128;
@@ -19,24 +19,21 @@ static FLASH_NAMESPACE::Flash_fwd_params params_of(long b, long sq, long sk, lon
   p.is_causal = causal, p.window_size_left = -1, p.window_size_right = causal ? 0 : -1, p.is_seqlens_k_cumulative = true, p.num_splits = 1;
   return p;
 }
+template <typename P> static void prefill(const P &p) {
+  FLASH_NAMESPACE::flash_fwd_kernel<Prefill, false, true, false, false, true, true, false, false>
+    <<<dim3((p.seqlen_q + 127) / 128, p.b, p.h), Prefill::kNThreads, Prefill::kSmemSize>>>(p);
+}
 int main() {
   volatile char room[65536]; room[0] = 0;
-  {
-    label("flash2_fwd_causal");
-    auto p = params_of(2, 4096, 4096, 32, 8, true);
-    FLASH_NAMESPACE::run_mha_fwd_hdim128<T, true>(p, 0);
-  }
-  {
-    label("flash2_fwd_short");
-    auto p = params_of(16, 512, 512, 32, 8, true);
-    FLASH_NAMESPACE::run_mha_fwd_hdim128<T, true>(p, 0);
-  }
-  {
-    // as flash_attn_with_kvcache: the 4 heads of a group are rows; 64 blocks of 128 keys, 4 splits by its heuristic for 132 SMs
-    label("flash2_splitkv_decode");
-    auto p = params_of(8, 4, 8192, 8, 8, false);
-    p.num_splits = 4;
-    p.softmax_lseaccum_ptr = given("lse_accum", "fp32", {4, 8, 8, 4}), p.oaccum_ptr = given("o_accum", "fp32", {4, 8, 8, 4, 128});
-    FLASH_NAMESPACE::run_mha_fwd_splitkv_dispatch<T, 128, false>(p, 0);
-  }
+  label("flash2_fwd_causal");
+  prefill(params_of(2, 4096, 4096, 32, 8, true));
+  label("flash2_fwd_short");
+  prefill(params_of(16, 512, 512, 32, 8, true));
+  // as flash_attn_with_kvcache: the 4 heads of a group are rows; 64 blocks of 128 keys, 4 splits by its heuristic for 132 SMs
+  label("flash2_splitkv_decode");
+  auto p = params_of(8, 4, 8192, 8, 8, false);
+  p.num_splits = 4;
+  p.softmax_lseaccum_ptr = given("lse_accum", "fp32", {4, 8, 8, 4}), p.oaccum_ptr = given("o_accum", "fp32", {4, 8, 8, 4, 128});
+  FLASH_NAMESPACE::flash_fwd_splitkv_kernel<Decode, false, false, false, false, true, false, true, false><<<dim3(1, 4, 64), Decode::kNThreads, Decode::kSmemSize>>>(p);
+  FLASH_NAMESPACE::flash_fwd_splitkv_combine_kernel<Decode, 4, 2, true><<<64, Decode::kNThreads>>>(p);
 }

@@ -18,7 +18,7 @@ int main() {
   label("flashinfer_silu_and_mul");
   activation::act_and_mul_kernel<T, silu><<<4096, 1024>>>(tensor<T>("out", "bf16", {4096, 14336}), tensor<T>("x", "bf16", {4096, 28672}), 14336);
   label("flashinfer_sampling_from_prob");
-  sampling::SamplingFromProb<float, int>(tensor<float>("probs", "fp32", {64, 128256}), tensor<int>("out", "int32", {64}), nullptr, nullptr, 64, 128256, true, nullptr, 1, nullptr, 2);
+  sampling::SamplingFromProb<float, int>(tensor<float>("probs", "fp32", {64, 128256}), tensor<int>("out", "int32", {64}), tensor<bool>("valid", "bool", {64}), nullptr, 64, 128256, true, nullptr, 1, nullptr, 2);
   label("flashinfer_merge_states");
   MergeStates<T, T>(tensor<T>("v", "bf16", {4096, 2, 32, 128}), tensor<float>("s", "fp32", {4096, 2, 32}), tensor<T>("merged", "bf16", {4096, 32, 128}),
     tensor<float>("s_merged", "fp32", {4096, 32}), 2, 4096, 32, 128);

@@ -1,4 +1,5 @@
 // vLLM 0.11.0: paged attention v1 in bf16, 32 sequences of 1024 tokens in blocks of 16, Llama-3 8B
+#define ENABLE_FP8
 #include "torch_shim.h"
 #include "attention/attention_kernels.cuh"
 #include "quantization/fp8/common.cu"

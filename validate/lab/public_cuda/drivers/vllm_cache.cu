@@ -1,6 +1,6 @@
 // vLLM 0.11.0: KV cache, fp8 per token, paged attention v1; Llama-3 8B in bf16
 #include "torch_shim.h"
-#include "cache_kernels.cu"
+#include "cache_part.cuh" // of cache_kernels.cu, what reshape_and_cache_flash needs
 using at::tensor_of;
 constexpr auto bf16 = at::ScalarType::BFloat16;
 int main() {
