@@ -1,4 +1,4 @@
-"""Hold what was predicted of public projects' kernels against what an H200 took: `python compare.py PREDICTED MEASURED`.
+"""Hold predictions of public projects' kernels against what an H200 took: `python compare.py PREDICTED MEASURED`.
 
 Both are lines of JSON (`.xz` too). Time is compared behind a flush of L2 that leaves nothing dirty; bytes into the SMs
 are those that ncu counts on empty caches. Prints a table of launches and one of projects.
@@ -58,7 +58,8 @@ def main() -> None:
             print(f"| {project} | {len(states)} | {states.count('predicted')} |")
     within = sum(abs(off) <= WITHIN for off in bytes_off)
     off = [abs(value) for value in times]
-    print(f"\n{len(predicted)} launches, {sum(row.get('predicted_us') is not None for row in predicted.values())} predicted")
+    answered = sum(row.get("predicted_us") is not None for row in predicted.values())
+    print(f"\n{len(predicted)} launches, {answered} predicted")
     print(f"time: mean {mean(off):.1%}, median {median(off):.1%}, bias {mean(times):+.1%}, {len(off)} launches")
     print(f"bytes into the SMs: {within} of {len(bytes_off)} within {WITHIN:.0%}")
 

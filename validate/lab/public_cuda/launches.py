@@ -44,7 +44,9 @@ def written(cubins: Path, folder: Path) -> list[Path]:
             np.save(folder / f"{launch['name']}_{name}.npy", values(what, dtype))
             args = args.replace(f"@{name}.npy", f"@{launch['name']}_{name}.npy")
         filled = ", ".join(f'"{key}" = {json.dumps(value)}' for key, value in json.loads(args).items())
-        lines = ["[[launch]]"] + [f"{key} = {json.dumps(launch[key])}" for key in ("cubin", "kernel", "grid", "block", "cluster")]
+        lines = ["[[launch]]"] + [
+            f"{key} = {json.dumps(launch[key])}" for key in ("cubin", "kernel", "grid", "block", "cluster")
+        ]
         paths.append(folder / f"{launch['name']}.toml")
         paths[-1].write_text("\n".join((*lines, f"smem = {launch['smem']}", f"args = {{ {filled} }}", "")), "utf-8")
     return paths

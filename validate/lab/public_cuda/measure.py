@@ -22,7 +22,10 @@ from values import values
 RUNS, WARMUPS = 21, 3
 FLUSH_BYTES = 512 << 20
 BLOCK_BYTES = 16 << 20
-SIZES = {"uint8": 1, "int8": 1, "fp8": 1, "bool": 1, "uint16": 2, "int16": 2, "fp16": 2, "bf16": 2, "int32": 4, "uint32": 4, "fp32": 4, "int64": 8, "uint64": 8, "fp64": 8}  # fmt: skip
+SIZES = {
+    "uint8": 1, "int8": 1, "fp8": 1, "bool": 1, "uint16": 2, "int16": 2, "fp16": 2, "bf16": 2, "int32": 4, "uint32": 4,
+    "fp32": 4, "int64": 8, "uint64": 8, "fp64": 8,
+}  # fmt: skip
 KINDS = {"uint8": "UINT8", "int8": "UINT8", "fp16": "FLOAT16", "bf16": "BFLOAT16", "fp32": "FLOAT32", "int32": "INT32"}
 DYNAMIC_SMEM = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 READER = "read.cubin"

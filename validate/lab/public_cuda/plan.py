@@ -1,6 +1,7 @@
 """Turn launch files into a plan that needs nothing of Tilesight to be run: `python plan.py FOLDER > FOLDER/plan.json`.
 
-Launches in clusters are left out. Of each launch the buffer of its parameters, where pointers and descriptors go into it, and the tensors.
+Of each launch the buffer of its parameters, where pointers and descriptors go into it, and the tensors. Launches in
+clusters are left out.
 """
 
 import json
@@ -44,7 +45,12 @@ def planned(path: Path, data: dict[str, str]) -> dict[str, Any]:
         _placed(name, argument, at - FIRST, buffer, fixups)
         tensors |= new
     made = {
-        name: {"dtype": tensor.dtype, "bytes": tensor.size_bytes, "fill": tensor.fill.hex(), "values": data.get(name, "")}
+        name: {
+            "dtype": tensor.dtype,
+            "bytes": tensor.size_bytes,
+            "fill": tensor.fill.hex(),
+            "values": data.get(name, ""),
+        }
         for name, tensor in tensors.items()
     }
     return {
@@ -55,4 +61,5 @@ def planned(path: Path, data: dict[str, str]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    print(json.dumps([planned(folder / f"{launch['name']}.toml", launch["data"]) for launch in listed() if launch["cluster"] == [1, 1, 1]]))
+    alone = [launch for launch in listed() if launch["cluster"] == [1, 1, 1]]
+    print(json.dumps([planned(folder / f"{launch['name']}.toml", launch["data"]) for launch in alone]))
