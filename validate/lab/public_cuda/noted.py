@@ -39,10 +39,10 @@ class Given:
 
     def written(self, address: int) -> tuple[str, str] | None:
         """Name and text of a pointer, where it is one."""
-        found = self.at(address)
-        if found is None:
+        held = self.at(address)
+        if held is None:
             return None
-        row, offset = found
+        row, offset = held
         if row["name"] in self.used:
             return f"{row['name']}_{len(self.used)}_{offset}", f"pointer:{row['name']}+{offset}"
         if offset:
@@ -62,10 +62,10 @@ def _described(raw: bytes, given: Given) -> tuple[str, str]:
     fields = DESCRIBED.unpack(raw[: DESCRIBED.size])
     _, address, rank, _, swizzle, _ = fields[:6]
     shape, box = fields[6 : 6 + rank][::-1], fields[11 : 11 + rank][::-1]
-    found = given.at(address)
-    if found is None:
+    held = given.at(address)
+    if held is None:
         raise ValueError("a descriptor of no tensor")
-    row, _ = found
+    row, _ = held
     made = f"box={'x'.join(map(str, box))},shape={'x'.join(map(str, shape))},swizzle={SWIZZLES[swizzle]}"
     if row["name"] in given.used:
         return f"{row['name']}_map", f"tma:{row['name']},{made}"
@@ -82,8 +82,8 @@ def _members(raw: bytes, given: Given) -> Iterator[tuple[int, str, str]]:
         if at + TMA_BYTES <= len(raw) and int.from_bytes(raw[at : at + 8], "little") == TMA_MAGIC:
             size = TMA_BYTES
             name, text = _described(raw[at : at + TMA_BYTES], given)
-        elif at + 8 <= len(raw) and (found := given.written(int.from_bytes(raw[at : at + 8], "little"))):
-            size, (name, text) = 8, found
+        elif at + 8 <= len(raw) and (held := given.written(int.from_bytes(raw[at : at + 8], "little"))):
+            size, (name, text) = 8, held
         if size or at + 8 > len(raw):
             end = at if size else len(raw)
             if end > begin and (any(raw[begin:end]) or (begin == 0 and end == len(raw))):
