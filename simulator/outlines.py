@@ -10,7 +10,7 @@ from .device.device import Device
 from .launch.outline import is_outline, storage_of
 from .launch.program import Launch
 from .refusal import Refused
-from .residency.residency import room_of
+from .residency.l1_reuse import kept_of
 from .trace.cta.traced_kernel import CompiledKernel
 from .trace.program.launch import launches_of
 from .trace.program.whole_grid import trace_grid
@@ -42,7 +42,7 @@ def follow(launches: Sequence[Launch], device: Device) -> Followed:
     """
     if not any(map(is_outline, launches)):
         return Followed(launches=tuple(launches))
-    traced = [trace_grid(_kernel(launch), room_of(launch.resources, launch.grid, device)) for launch in launches]
+    traced = [trace_grid(_kernel(launch), kept_of(launch.resources, launch.grid, device)) for launch in launches]
     roles = {tensor.name: tensor.role for launch in launches for tensor in launch.program.tensors}
     programs = []
     for outlined, traced_launch in zip(launches, launches_of(traced), strict=True):

@@ -18,7 +18,8 @@ from .prediction.kernel_row import KernelRow, fastest_first, same_code
 from .prediction.kernels import KernelsPrediction, Request
 from .prediction.timeline import Timeline
 from .refusal import DoesNotFit, Refused
-from .residency.residency import residency_of_ctas, room_of
+from .residency.l1_reuse import kept_of
+from .residency.residency import residency_of_ctas
 from .sass.local_memory import spilled_bytes
 from .trace.cta.traced_kernel import CompiledKernel
 from .trace.program.launch import Traced
@@ -167,7 +168,7 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
     try:
         if reason := too_many_to_wait_for(asked, device):
             return replace(asked.row, refused=reason), None
-        followed = trace_grid(asked.kernel, room_of(asked.kernel.resources, asked.row.grid, device))
+        followed = trace_grid(asked.kernel, kept_of(asked.kernel.resources, asked.row.grid, device))
     except Refused as error:
         return replace(asked.row, refused=str(error)), None
     except DoesNotFit as error:

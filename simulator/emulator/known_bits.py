@@ -1,7 +1,8 @@
 """Words of which some bits are known: where the compiler packs predicates into a register, or spills them packed.
 
 LOP3 sets, clears and tests single bits of such a word; a predicate that depends on data makes one bit of it unknown,
-and the others still decide where control goes. All other instructions know a word, or do not.
+and the others still decide where control goes. PRMT puts a flag of 16 bits into a word whose other half holds data.
+All other instructions know a word, or do not.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from ..sass.decode import Instruction
 from ..sass.operands import Predicate, Register, integer_of
 from ..sass.registers import result_operands
 from .compute.arithmetic import looked_up
+from .compute.bit_fields import permute
 from .read_operands import number_of, predicate_of
 from .thread_values import FALSE, UNSET, WORD_MASK, Array, Value, word
 from .threads import Step, Threads
@@ -78,11 +80,56 @@ def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
                 known = known & np.asarray(sure)
                 threads.registers[name] = np.where(runs, set_for_sure, old), np.where(runs, known, old_known)
                 continue
-            old, old_known = threads.registers.get(name, UNSET)
-            old_unknown = unknown_bits_of(threads, name, old_known)
-            perhaps = open_bits if sure is True else open_bits | np.where(sure, 0, old_unknown | first ^ old)
-            left = np.where(runs, perhaps, old_unknown)
-            threads.registers[name] = np.where(runs, first, old), left == 0
-            threads.unknown_bits[name] = left
+            _write_bits(threads, runs, name, first, open_bits, sure)
+
+    return step
+
+
+def keep_unwritten(threads: Threads, name: str, written: Array | None) -> None:
+    """Forget which bits of a word are known where it is written anew. Args: written: by which threads; None: by all."""
+    left = threads.unknown_bits.pop(name, None)
+    if left is None or written is None:
+        return
+    left = np.where(written, WORD_MASK, left)
+    if ((left != 0) & (left != WORD_MASK)).any():
+        threads.unknown_bits[name] = left
+
+
+def _write_bits(threads: Threads, runs: Array, name: str, result: Array, open_bits: Array, sure: bool | Array) -> None:
+    """Write a word of which some bits are not known. Args: sure: whether it is known that the instruction runs."""
+    old, old_known = threads.registers.get(name, UNSET)
+    old_unknown = unknown_bits_of(threads, name, old_known)
+    perhaps = open_bits if sure is True else open_bits | np.where(sure, 0, old_unknown | result ^ old)
+    left = np.where(runs, perhaps, old_unknown)
+    threads.registers[name] = np.where(runs, result, old), left == 0
+    threads.unknown_bits[name] = left
+
+
+def is_byte_choice(instruction: Instruction) -> bool:
+    """Whether a PRMT chooses bytes by a selector that is a number."""
+    operands = instruction.operands
+    return len(operands) == 4 and not instruction.modifiers and integer_of(operands[2]) is not None
+
+
+def bytes_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
+    """PRMT byte by byte where its words are not known. Args: whole: what it does where they are."""
+    if not is_byte_choice(instruction):
+        return whole
+    result, first, selector, second = instruction.operands[:4]
+    choice, words = integer_of(selector) or 0, (first, second)
+    readers = [number_of(operand) for operand in words]
+    names = [operand.name if isinstance(operand, Register) else "" for operand in words]
+
+    def step(threads: Threads, mask: Array) -> None:
+        holds, sure = guard(threads) if guard else (mask, True)
+        values = [read(threads) for read in readers]
+        if sure is True and all(known is True for _, known in values):
+            whole(threads, mask)
+            return
+        unknown = [unknown_bits_of(threads, name, known) for name, (_, known) in zip(names, values, strict=True)]
+        (chosen,), _ = permute((), (values[0][0] & ~unknown[0], word(choice), values[1][0] & ~unknown[1]))
+        (open_bits,), _ = permute((), (unknown[0], word(choice), unknown[1]))
+        if isinstance(result, Register) and result.number is not None:
+            _write_bits(threads, mask & (holds | ~np.asarray(sure)), result.name, chosen, open_bits, sure)
 
     return step

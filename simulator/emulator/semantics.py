@@ -17,7 +17,7 @@ from ..sass.registers import PREDICATES, flags_before, result_operands, source_r
 from .compute.by_opcode import find_operation, is_try
 from .compute.warp_lanes import EXCHANGES, Exchange, by_warp, of_whole_warps
 from .constant_banks import load_of_constants
-from .known_bits import logic_of
+from .known_bits import bytes_of, keep_unwritten, logic_of
 from .read_operands import float_of, number_of, pair_of, predicate_of, words_of
 from .shared_accesses import load_of, store_of
 from .thread_values import (
@@ -39,7 +39,7 @@ from .threads import Step, Threads
 
 STEPS_KEPT = 1 << 14
 """Instructions whose steps are kept: the code of a launch is gone through for each class of its CTAs."""
-LOGIC = frozenset({"LOP3", "ULOP3"})
+LOGIC, BYTES = frozenset({"LOP3", "ULOP3"}), frozenset({"PRMT", "UPRMT"})
 FOLLOWED = frozenset(
     (
         "LDC", "LDCU", "ULDC", "S2R", "S2UR", "CS2R", "LDS", "LDL", "STL", "P2R", "R2P", "HFMA2", "LDG", "LD", "LDGSTS",
@@ -69,6 +69,8 @@ def compile_instruction(instruction: Instruction) -> Step:
             step(threads, mask)
 
         return exchange
+    if family in BYTES:
+        return bytes_of(instruction, guard, step)
     return logic_of(instruction, guard, step) if family in LOGIC else step
 
 
@@ -110,7 +112,7 @@ def _writing(
                 value = value[0], value[1] & known
             registers[name] = value if every else merged(written_by, value, registers.get(name, unset))
             if threads.unknown_bits:
-                threads.unknown_bits.pop(name, None)
+                keep_unwritten(threads, name, None if every else written_by)
         for name, source in moved:
             if source in threads.unknown_bits:
                 threads.unknown_bits[name] = threads.unknown_bits[source]

@@ -8,16 +8,16 @@ say, lies as far back as all that a CTA moves.
 
 from collections.abc import Iterator, Set
 from itertools import islice
-from math import inf
+from math import inf, prod
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core.engine.l1 import REACH, hit_share
 from ..device.device import Device
-from ..launch.program import THROUGH_L1, Launch
+from ..launch.program import THROUGH_L1, Launch, Resources
 from ..launch.walk import Access, executions, moved_bytes, pieces_of
-from .residency import Residency
+from .residency import Residency, residency_of_ctas
 
 STORED = ""
 MOST_TILES = 2000
@@ -34,6 +34,13 @@ def hit_curve(device: Device, room_bytes: float) -> np.ndarray:
     whole = np.interp(room_bytes / device.l1_bytes, numbers.l1_room_fractions, (0.0, 1.0)) if device.l1_bytes else 0.0
     part, all_of_it = np.array(numbers.l1_reach_fractions), np.array(numbers.l1_whole_reach_fractions)
     return np.array((part + whole * (all_of_it - part), numbers.l1_hit_fractions), dtype=np.float64)
+
+
+def kept_of(resources: Resources, grid: tuple[int, int, int], device: Device) -> float:
+    """How much each CTA of an SM may move until L1 loses what it moved first [B]. Raises: DoesNotFit: no CTA does."""
+    residency = residency_of_ctas(resources, resources.warps_per_cta, prod(grid), device)
+    room = residency.l1_bytes
+    return float(hit_curve(device, room)[REACH, 0]) * room / residency.ctas_per_busy_sm
 
 
 class Served(NamedTuple):

@@ -1,7 +1,6 @@
 """How a launch shares the SMs of a device: computed once per launch and device, and handed on."""
 
 from dataclasses import dataclass
-from math import prod
 
 from ..device.device import Device
 from ..integers import cdiv
@@ -58,12 +57,6 @@ def residency_of_ctas(resources: Resources, warps_per_cta: int, ctas: int, devic
         concurrent_ctas=min(fit.ctas_per_sm * device.sms, ctas),
         l1_bytes=_l1_bytes(resources.smem_bytes_per_cta, fit.ctas_per_sm, device),
     )
-
-
-def room_of(resources: Resources, grid: tuple[int, int, int], device: Device) -> float:
-    """What L1 has for each of the CTAs of a launch that share an SM [B]. Raises: DoesNotFit: as above."""
-    residency = residency_of_ctas(resources, resources.warps_per_cta, prod(grid), device)
-    return residency.l1_bytes / residency.ctas_per_busy_sm
 
 
 def _l1_bytes(smem_bytes_per_cta: int, ctas_per_sm: int, device: Device) -> int:

@@ -23,7 +23,7 @@ from tilesight.kernels.compile.calls import compile_calls
 from tilesight.simulator.predict_kernels import CompiledLaunch, predict_kernels
 from tilesight.simulator.prediction.kernel_row import KernelRow
 from tilesight.simulator.prediction.kernels import Request
-from tilesight.simulator.residency.residency import room_of
+from tilesight.simulator.residency.l1_reuse import kept_of
 from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 from tilesight.simulator.trace.program.launch import launches_of, trace
 from zoo import rowwise, tiled
@@ -137,7 +137,7 @@ def predicted(called: CompiledKernel) -> dict[str, Any]:
     """CPU seconds of tracing, of making the program, and of all of a prediction; its notes."""
     device = tilesight.load_device(DEVICE)
     begin = time.process_time()
-    traced = trace(called, room_of(called.resources, called.grid, device))
+    traced = trace(called, kept_of(called.resources, called.grid, device))
     traced = time.process_time()
     launches_of([traced])
     programmed = time.process_time()

@@ -18,7 +18,7 @@ from tilesight.kernels.launch.registry import find_twin
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.refusal import Refusal
-from tilesight.simulator.residency.residency import room_of
+from tilesight.simulator.residency.l1_reuse import kept_of
 from tilesight.simulator.resolve import resolve
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
@@ -49,7 +49,7 @@ def main() -> None:
     times_s = []
     for kernel in kernels(parser.parse_args().every):
         begun = time.process_time()
-        launches_of([trace_grid(kernel, room_of(kernel.resources, kernel.grid, DEVICE))])
+        launches_of([trace_grid(kernel, kept_of(kernel.resources, kernel.grid, DEVICE))])
         times_s.append(time.process_time() - begun)
     mean, median = statistics.mean(times_s), statistics.median(times_s)
     print(f"{len(times_s)} configurations: {mean:.3f} CPU s each, median {median:.3f}, max {max(times_s):.3f}")

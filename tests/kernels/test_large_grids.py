@@ -12,7 +12,7 @@ if missing_package() is None:
     from tilesight.kernels.compile.calls import compile_calls
     from tilesight.simulator.launch.walk import steps
     from tilesight.simulator.refusal import Refused
-    from tilesight.simulator.residency.residency import room_of
+    from tilesight.simulator.residency.l1_reuse import kept_of
     from tilesight.simulator.simulate_launches import simulate_launches
     from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
     from tilesight.simulator.trace.program import continued, whole_grid
@@ -78,7 +78,7 @@ def transposed_by(rows: int, columns: int) -> "CompiledKernel":
 
 def predicted(kernel: "CompiledKernel", follow):
     """What was followed, its figures, and where each CTA of the grid reads and writes. Args: follow: a door."""
-    followed = follow(kernel, room_of(kernel.resources, kernel.grid, DEVICE))
+    followed = follow(kernel, kept_of(kernel.resources, kernel.grid, DEVICE))
     (launch,) = launches_of([followed])
     columns = dict(zip(launch.program.variables, launch.program.items(np.arange(kernel.ctas)).T, strict=True))
     where = [
@@ -109,7 +109,7 @@ def test_what_is_kept_does_not_grow_with_the_grid() -> None:
     sizes = []
     for ctas in (8192, 1 << 24):
         kernel = copied(ctas)
-        traced = whole_grid.trace_grid(kernel, room_of(kernel.resources, kernel.grid, DEVICE))
+        traced = whole_grid.trace_grid(kernel, kept_of(kernel.resources, kernel.grid, DEVICE))
         kinds = [kind for path_class in traced.everywhere for kind in path_class.masked]
         arrays = [array for kind in kinds for array in (kind.members, *(use.base for use in kind.uses))]
         sizes.append(sum(array.nbytes for array in arrays))
@@ -119,18 +119,18 @@ def test_what_is_kept_does_not_grow_with_the_grid() -> None:
 def test_a_grid_that_does_not_go_on_evenly_is_followed_one_by_one() -> None:
     """Squares of the CTA's number are no affine function of it."""
     kernel = called(squares, (4096,), *(bytes_in(4096 * 4096) for _ in range(2)), BLOCK=1024)
-    assert whole_grid.trace_grid(kernel, room_of(kernel.resources, kernel.grid, DEVICE)).continued is None
+    assert whole_grid.trace_grid(kernel, kept_of(kernel.resources, kernel.grid, DEVICE)).continued is None
 
 
 def test_a_grid_that_does_not_go_on_evenly_is_refused_where_it_is_too_large() -> None:
     """In one line that says what to do."""
     kernel = called(squares, (1 << 16,), *(bytes_in(1 << 33) for _ in range(2)), BLOCK=1024)
     with pytest.raises(Refused, match="65,536 CTAs, which do not go on as the first 512 do, are too many to follow"):
-        whole_grid.trace_grid(kernel, room_of(kernel.resources, kernel.grid, DEVICE))
+        whole_grid.trace_grid(kernel, kept_of(kernel.resources, kernel.grid, DEVICE))
 
 
 def test_an_access_beyond_the_end_of_a_large_grid_is_refused() -> None:
     """That of the last CTA alone."""
     kernel = called(copy, (8192,), bytes_in(8192 * 1024 - 1), bytes_in(8192 * 1024), 8192 * 1024, BLOCK=1024)
     with pytest.raises(Refused, match="load reaches 1 B beyond tensor x"):
-        whole_grid.trace_grid(kernel, room_of(kernel.resources, kernel.grid, DEVICE))
+        whole_grid.trace_grid(kernel, kept_of(kernel.resources, kernel.grid, DEVICE))

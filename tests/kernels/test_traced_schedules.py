@@ -22,7 +22,7 @@ from tilesight.kernels.launch.registry import find_twin
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import accesses, steps, tally
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.residency.residency import room_of
+from tilesight.simulator.residency.l1_reuse import kept_of
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate_launches import simulate_launches
 from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
@@ -96,7 +96,7 @@ def pairs(case: Case) -> list[tuple[Launch, Launch, dict[str, str]]]:
     outcomes = compile_calls([lower(call, 90) for call in captured], DEVICE, workers=1)
     compiled = [outcome for outcome in outcomes if isinstance(outcome, CompiledKernel)]
     assert len(compiled) == len(written), outcomes
-    traced = launches_of([trace(kernel, room_of(kernel.resources, kernel.grid, DEVICE)) for kernel in compiled])
+    traced = launches_of([trace(kernel, kept_of(kernel.resources, kernel.grid, DEVICE)) for kernel in compiled])
     return [
         (
             replace(launch, resources=kernel.resources),

@@ -31,7 +31,7 @@ from tilesight.simulator.arguments import Settings
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.refusal import Refusal, granted
-from tilesight.simulator.residency.residency import room_of
+from tilesight.simulator.residency.l1_reuse import kept_of
 from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.simulate import predict
 from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
@@ -109,7 +109,7 @@ def line_of(row: Row, device: Device) -> dict[str, Any]:
     line["written"] = figures(row, written, device)
     begun = time.process_time()
     try:
-        followed = [trace_grid(kernel, room_of(kernel.resources, kernel.grid, device)) for kernel in kernels]
+        followed = [trace_grid(kernel, kept_of(kernel.resources, kernel.grid, device)) for kernel in kernels]
         traced = replace(resolved, launches=tuple(launches_of(followed)))
         line["trace_s"] = round(time.process_time() - begun, 3)
         line["notes"] = [note for launch in followed for note in launch.notes]

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from ...emulator.compute.by_opcode import find_operation, is_try
 from ...emulator.compute.floats import FUNCTIONS
 from ...emulator.compute.warp_lanes import EXCHANGES
+from ...emulator.known_bits import is_byte_choice
 from ...emulator.read_operands import words_of
-from ...emulator.semantics import LOGIC, of_half_pair
+from ...emulator.semantics import BYTES, LOGIC, of_half_pair
 from ...emulator.thread_values import WORD_MASK
 from ...limits import WORD_BYTES
 from ...sass.decode import Instruction
@@ -117,6 +118,8 @@ class TransferRules:
         flags = self.set_of([name for name in names if name.lstrip("U").startswith("P")])
         if family in LOGIC:
             return self._of_logic(instruction, results, flags)
+        if family in BYTES and is_byte_choice(instruction):
+            return self._of_bytes(instruction, results)
         if family == "LDL":
             return self._of_moves(names, spilled(instruction, instruction.operands[-1]))
         if family == "STL":
@@ -181,6 +184,20 @@ class TransferRules:
             return sum(name for name, source in moves if source & registers)
 
         return lambda before: State(moved(before.known), moved(before.partly), moved(before.pointers))
+
+    def _of_bytes(self, instruction: Instruction, results: int) -> Transfer:
+        """PRMT: bytes of the result may be known where others are not."""
+        words = (instruction.operands[1], instruction.operands[3])
+        sources = self.set_of(register.name for operand in words for register in operand.registers)
+        reads, points = self.set_of(read(instruction)), self._points(instruction)
+        holds_number = any(_number(operand) is not None for operand in words)
+
+        def transfer(before: State) -> State:
+            known = results if not sources & ~before.known else 0
+            partly = results if holds_number or sources & (before.known | before.partly) else 0
+            return State(known=known, partly=partly, pointers=known if points or reads & before.pointers else 0)
+
+        return transfer
 
     def _of_logic(self, instruction: Instruction, results: int, flags: int) -> Transfer:
         """LOP3, by its truth table: bits of the result may be known where those of a source are not."""

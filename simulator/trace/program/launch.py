@@ -26,7 +26,6 @@ from ..named_barriers import find_barriers
 from ..touch.access_patterns import AccessPattern
 from ..touch.classes import PathClass, classes_of
 from ..touch.footprints import rectangles_of
-from ..touch.in_l1 import REACH
 from .continued import Continued
 from .left_out import notes_on_launch, runs_unlike
 from .nest import nest_of, running_ahead
@@ -106,11 +105,11 @@ class Traced:
         return frozenset(use.storage for use in uses if use.kind != "load")
 
 
-def trace(kernel: CompiledKernel, room_bytes: float) -> Traced:
+def trace(kernel: CompiledKernel, kept_bytes: float) -> Traced:
     """Follow the CTAs of a launch through its code.
 
     Args:
-        room_bytes: of L1, for each of the CTAs that share an SM [B].
+        kept_bytes: how much a CTA may move until L1 loses what it moved first [B].
 
     Raises:
         Refused: the launch cannot be traced; one line that names kernel and source line.
@@ -123,14 +122,14 @@ def trace(kernel: CompiledKernel, room_bytes: float) -> Traced:
         flow = flow_of(code.sass)
         unknown = find_unknown(flow, code.constants, memory)
         subject = TracedKernel(kernel=kernel, flow=flow, constants=code.constants, memory=memory, unknown=unknown)
-        doubts = UnknownValues(subject, REACH * room_bytes)
+        doubts = UnknownValues(subject, kept_bytes)
         code_slice = find_slice(subject)
         if (stored := find_sources(subject, code_slice)) is not None:
             subject = replace(subject, stored=stored)
-            doubts, code_slice = UnknownValues(subject, REACH * room_bytes), find_slice(subject)
+            doubts, code_slice = UnknownValues(subject, kept_bytes), find_slice(subject)
         counts = count_blocks(subject, doubts)
         notes: list[str] = []
-        classes = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
+        classes = classes_of(subject, code_slice, counts, kept_bytes, doubts, notes)
         unequal = any(map(doubts.counter_places.get, doubts.counters.used)) and runs_unlike(classes)
         lower_bound = doubts.lower_bound or (bool(doubts.counters.used) and not unequal)
         first = classes[0].representative

@@ -17,7 +17,7 @@ MOST_FOLLOWED = 1 << 23
 """CTAs of a grid that are followed one by one where it does not go on evenly; larger ones are refused."""
 
 
-def trace_grid(kernel: CompiledKernel, room_bytes: float) -> Traced:
+def trace_grid(kernel: CompiledKernel, kept_bytes: float) -> Traced:
     """Follow the CTAs of a launch through its code. Args and Raises: as of `launch.trace`.
 
     Python's collector of cycles rests meanwhile: it would go through all objects of torch again and again.
@@ -25,17 +25,17 @@ def trace_grid(kernel: CompiledKernel, room_bytes: float) -> Traced:
     collects = gc.isenabled()
     gc.disable()
     try:
-        return _trace_grid(kernel, room_bytes)
+        return _trace_grid(kernel, kept_bytes)
     finally:
         if collects:
             gc.enable()
 
 
-def _trace_grid(kernel: CompiledKernel, room_bytes: float) -> Traced:
+def _trace_grid(kernel: CompiledKernel, kept_bytes: float) -> Traced:
     plan = continued_of(kernel.grid)
     if plan is None:
-        return trace(kernel, room_bytes)
-    traced = _continued(kernel, room_bytes, *plan)
+        return trace(kernel, kept_bytes)
+    traced = _continued(kernel, kept_bytes, *plan)
     if traced is not None:
         return traced
     if kernel.ctas > MOST_FOLLOWED:
@@ -43,7 +43,7 @@ def _trace_grid(kernel: CompiledKernel, room_bytes: float) -> Traced:
             f"kernel {kernel.name}: {kernel.ctas:,} CTAs, which do not go on as the first {plan[0].ctas:,} do, are too"
             f" many to follow each: at most {MOST_FOLLOWED:,}; give each CTA more to do, or launch a part of the grid"
         )
-    return trace(kernel, room_bytes)
+    return trace(kernel, kept_bytes)
 
 
 def _all_do_the_same(classes: Sequence[PathClass]) -> bool:
@@ -53,21 +53,21 @@ def _all_do_the_same(classes: Sequence[PathClass]) -> bool:
 
 
 def _continued(
-    kernel: CompiledKernel, room_bytes: float, continued: Continued, firsts: list[tuple[int, int, int]]
+    kernel: CompiledKernel, kept_bytes: float, continued: Continued, firsts: list[tuple[int, int, int]]
 ) -> Traced | None:
     """A launch of which boxes are followed; None where the rest does not go on as they do."""
-    begin = trace(replace(kernel, grid=continued.box), room_bytes)
+    begin = trace(replace(kernel, grid=continued.box), kept_bytes)
     if begin.lower_bound or (not continued.is_whole and not _all_do_the_same(begin.classes)):
         return None  # CTAs that wait for each other, or count each other, are followed all
     boxes = [begin.classes]
     for first in firsts[1:]:
-        boxes.append(trace(replace(kernel, grid=continued.box, first=first), room_bytes).classes)
+        boxes.append(trace(replace(kernel, grid=continued.box, first=first), kept_bytes).classes)
         placed = joined([boxes[0], boxes[-1]], continued.ctas)
         if placed is None:
             return None
     # The CTA at the end of the grid stays within its tensors, or the launch is refused.
     x, y, z = kernel.grid
-    trace(replace(kernel, grid=(1, 1, 1), first=(x - 1, y - 1, z - 1)), room_bytes)
+    trace(replace(kernel, grid=(1, 1, 1), first=(x - 1, y - 1, z - 1)), kept_bytes)
     grown = kernel.ctas / continued.ctas
     classes = tuple(replace(path_class, issued=path_class.issued * grown) for path_class in begin.classes)
     remark = (

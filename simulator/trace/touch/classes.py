@@ -26,7 +26,6 @@ from .address_list import listings_of
 from .bounds import check_bounds, farthest
 from .cta_class import CtaClass
 from .find_patterns import uses_of
-from .in_l1 import REACH
 from .listed_boxes import listings_of_boxes
 from .mask_classes import MaskClasses, changing_masks, find_mask_kinds
 from .own_copies import OwnCopies, follow_copies
@@ -87,14 +86,14 @@ def classes_of(
     subject: TracedKernel,
     code_slice: AddressSlice,
     counts: Array,
-    room_bytes: float,
+    kept_bytes: float,
     doubts: UnknownValues,
     notes: list[str],
 ) -> list[PathClass]:
     """Follow one CTA of each class.
 
     Args:
-        counts: executions of each block, int64 (CTAs, blocks); room_bytes: of L1, for each CTA of an SM [B];
+        counts: executions of each block, int64 (CTAs, blocks); kept_bytes: as in `CtaClass`;
         notes: gets remarks, one line each.
 
     Raises:
@@ -109,7 +108,7 @@ def classes_of(
             f" {len(order) - MOST_PATHS} rarest are approximated by the most common one"
         )
         path_of = np.where(np.isin(path_of, order[:MOST_PATHS]), path_of, order[0])
-    classifier = _Classifier(Tracer(subject, code_slice, doubts), counts, room_bytes, notes)
+    classifier = _Classifier(Tracer(subject, code_slice, doubts), counts, kept_bytes, notes)
     classes: list[PathClass] = []
     for number in order[:MOST_PATHS]:
         classes += classifier.classes(np.flatnonzero(path_of == number))
@@ -121,13 +120,13 @@ class _Classifier:
     """Makes the classes of a launch.
 
     Args:
-        counts, room_bytes, notes: as in `classes_of`; checked: numbers of CTAs known to stay within their tensors;
+        counts, kept_bytes, notes: as in `classes_of`; checked: numbers of CTAs known to stay within their tensors;
         copies: what all CTAs copy, where that was asked for.
     """
 
     tracer: Tracer
     counts: Array
-    room_bytes: float
+    kept_bytes: float
     notes: list[str]
     checked: set[int] = field(default_factory=set)
     copies: OwnCopies | None = None
@@ -215,7 +214,7 @@ class _Classifier:
             rounds=rounds_of(run),
             phases=phases,
             prologues=find_prologues(subject, run, phases),
-            room_bytes=self.room_bytes,
+            kept_bytes=self.kept_bytes,
         )
 
     def _leaders(self, group: CtaGroup, kinds: MaskClasses, issued: Array) -> Iterator[tuple[Array, CtaRun]]:
@@ -286,7 +285,7 @@ class _Classifier:
         return frozenset(
             place
             for place, number in numbers.items()
-            if number in memory.storages and memory.storages[number].size_bytes <= REACH * self.room_bytes
+            if number in memory.storages and memory.storages[number].size_bytes <= self.kept_bytes
         )
 
     def _with_listings(self, use: AccessPattern, group: CtaGroup) -> AccessPattern:

@@ -25,7 +25,7 @@ class CtaClass:
         bases: place of an access -> where it begins in all CTAs of the group;
         rounds: region inside another -> iterations of that one in which a program runs it;
         phases: how the control path is cut; prologues: key of a loop's copies -> the copies ahead of it;
-        room_bytes: of L1, for each of the CTAs that share an SM [B];
+        kept_bytes: how much a CTA may move until L1 loses what it moved first [B];
         trips: region -> its iterations, of all CTAs of the launch; copies: what each copies by TMA, where known.
     """
 
@@ -35,7 +35,7 @@ class CtaClass:
     rounds: Mapping[int, Rounds]
     phases: Phases
     prologues: Mapping[AccessKey, Prologue]
-    room_bytes: float
+    kept_bytes: float
     trips: Mapping[int, Trips] = field(default_factory=dict)
     copies: OwnCopies | None = None
 

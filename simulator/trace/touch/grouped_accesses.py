@@ -24,7 +24,7 @@ def group_accesses(cta_class: CtaClass) -> tuple[dict[AccessKey, Accesses], dict
     """
     run, code = cta_class.representative, cta_class.subject.flow.instructions
     accesses = [access for access in run.accesses if access.lanes]
-    fetched = iter(missed(_through_l1(cta_class, accesses), cta_class.room_bytes))
+    fetched = iter(missed(_through_l1(cta_class, accesses), cta_class.kept_bytes))
     grouped: dict[AccessKey, Accesses] = defaultdict(lambda: defaultdict(list))
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])  # sectors fetched, and sectors touched
     for access in accesses:

@@ -13,9 +13,6 @@ from ...emulator.thread_values import Array
 from ...limits import LINE_BYTES, SECTOR_BYTES
 from .footprints import Touched, sectors_of
 
-REACH = 0.5
-"""Share of its room in L1 that a CTA may move before a line is gone: beyond this the measured hit rate falls."""
-
 
 @dataclass(frozen=True, slots=True)
 class Passing:
@@ -32,8 +29,8 @@ class Passing:
     pattern: int = 0
 
 
-def missed(passing: Sequence[Passing], room_bytes: float) -> list[Array]:
-    """Numbers of the sectors that each access misses in L1, or stores. Args: room_bytes: of L1, as in `CtaClass`."""
+def missed(passing: Sequence[Passing], kept_bytes: float) -> list[Array]:
+    """Numbers of the sectors that each access misses in L1, or stores. Args: kept_bytes: as in `CtaClass`."""
     sectors_by_access = [sectors_of(access.touched) for access in passing]
     if not sectors_by_access:
         return []
@@ -48,15 +45,15 @@ def missed(passing: Sequence[Passing], room_bytes: float) -> list[Array]:
     for access, sectors in zip(passing, sectors_by_access, strict=True):
         index, line = numbers[at : at + len(sectors)], np.unique(lines[at : at + len(sectors)])
         at += len(sectors)
-        near = moved_bytes - touched_at[index] <= REACH * room_bytes
+        near = moved_bytes - touched_at[index] <= kept_bytes
         # Loads of one iteration are issued together: their common sectors are fetched once, and are no hits.
         iteration = iterations.setdefault(access.iteration, len(iterations))
-        may_hit = access.load and room_bytes > 0
+        may_hit = access.load and kept_bytes > 0
         hit = near & (fetched_in[index] != iteration) if may_hit else np.zeros(len(sectors), dtype=np.bool_)
         # Where two accesses overlap in this CTA alone (an element that a label picks, say), other CTAs miss.
         hit = hit & (pattern[index] == access.pattern)
         misses.append(sectors[~hit])
-        moved_bytes += LINE_BYTES * float((moved_bytes - line_touched_at[line] > REACH * room_bytes).sum())
+        moved_bytes += LINE_BYTES * float((moved_bytes - line_touched_at[line] > kept_bytes).sum())
         line_touched_at[line] = moved_bytes
         # What hits stays a hit for the next load of the iteration, too.
         touched_at[index], pattern[index] = moved_bytes, access.pattern

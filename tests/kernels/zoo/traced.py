@@ -8,7 +8,7 @@ from tilesight.kernels.capture.lowering import lower
 from tilesight.kernels.compile.calls import compile_calls
 from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.launch.walk import accesses
-from tilesight.simulator.residency.residency import room_of
+from tilesight.simulator.residency.l1_reuse import kept_of
 from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 from tilesight.simulator.trace.program.launch import Traced, launches_of, trace
 
@@ -26,7 +26,7 @@ def traced(case) -> tuple[Traced, Launch]:
     (launch,) = launches
     (outcome,) = compile_calls([lower(launch, 90)], DEVICE, workers=1)
     assert isinstance(outcome, CompiledKernel), outcome
-    kernel = trace(outcome, room_of(outcome.resources, outcome.grid, DEVICE))
+    kernel = trace(outcome, kept_of(outcome.resources, outcome.grid, DEVICE))
     return kernel, launches_of([kernel])[0]
 
 

@@ -9,10 +9,10 @@ from tilesight.simulator.core.engine.l1 import hit_share
 from tilesight.simulator.core.sm import instruction as op
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.dtypes import DTYPES
-from tilesight.simulator.launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram
+from tilesight.simulator.launch.program import Launch, Loop, Resources, Step, Tensor, Tile, TileProgram
 from tilesight.simulator.launch.traced import Phase
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.residency.l1_reuse import Served, hit_curve, served_by_l1
+from tilesight.simulator.residency.l1_reuse import Served, hit_curve, kept_of, served_by_l1
 from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sass.flow import Flow, find_flow
 from tilesight.simulator.schedules.config import Config
@@ -293,3 +293,15 @@ def test_steps_that_share_code_share_what_hits() -> None:
     }
     code = served_table(paths, flash1(block_m=128), both)
     assert (code["kind"][:8] == op.SHARED).mean() == pytest.approx(17 / 25, abs=0.07)
+
+
+def test_a_whole_l1_keeps_two_rows_of_a_vocabulary() -> None:
+    """llm.c's classifier reads its row of 100,608 B again from L1, in CTAs of 1,024 threads (ncu on an H200)."""
+    alone = Resources(registers_per_thread=32, smem_bytes_per_cta=0, warps_per_cta=32)
+    assert 100_608 < kept_of(alone, (16384, 1, 1), H200) < 0.5 * H200.l1_bytes
+
+
+def test_beside_shared_memory_half_of_what_is_left_is_kept() -> None:
+    """Of 124 KiB that shared memory leaves, a set of half as much is all found again (validate/lab/l1_hits.cu)."""
+    beside = Resources(registers_per_thread=32, smem_bytes_per_cta=30 * KIB, warps_per_cta=16)
+    assert kept_of(beside, (16384, 1, 1), H200) == pytest.approx(0.5 * 124 * KIB / 4)

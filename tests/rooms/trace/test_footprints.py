@@ -68,16 +68,16 @@ def test_l1_serves_what_was_touched_a_moment_ago() -> None:
     other = touched(*range(4096, 4096 + 1024, 32))
     order = [Passing(row, 0, True), Passing(row, 0, True), Passing(row, 1, True), Passing(other, 2, True),
              Passing(row, 3, True)]  # fmt: skip
-    assert [len(sectors) for sectors in missed(order, room_bytes=1024)] == [8, 8, 0, 32, 8]
-    assert [len(sectors) for sectors in missed(order, room_bytes=8192)] == [8, 8, 0, 32, 0]
-    assert [len(sectors) for sectors in missed(order, room_bytes=0)] == [8, 8, 8, 32, 8]
+    assert [len(sectors) for sectors in missed(order, kept_bytes=512)] == [8, 8, 0, 32, 8]
+    assert [len(sectors) for sectors in missed(order, kept_bytes=4096)] == [8, 8, 0, 32, 0]
+    assert [len(sectors) for sectors in missed(order, kept_bytes=0)] == [8, 8, 8, 32, 8]
 
 
 def test_l1_serves_nothing_that_another_cta_would_not_find() -> None:
     """An element that a label picks lies elsewhere in a row that others go through."""
     row = touched(*range(0, 256, 32))
     order = [Passing(touched(64), 0, True, pattern=1), Passing(row, 1, True), Passing(row, 2, True)]
-    assert [len(sectors) for sectors in missed(order, room_bytes=8192)] == [1, 8, 0]
+    assert [len(sectors) for sectors in missed(order, kept_bytes=4096)] == [1, 8, 0]
 
 
 def lists_of(listing: AddressList) -> list[list[int]]:
@@ -138,8 +138,8 @@ def test_sectors_take_the_room_of_lines() -> None:
     for size in (4, 128):
         other = Touched(1 << 20 | 128 * np.arange(16), size)
         order = [Passing(row, 0, True), Passing(other, 1, True), Passing(row, 2, True)]
-        assert [len(sectors) for sectors in missed(order, room_bytes=4000)][2] == 8
-        assert [len(sectors) for sectors in missed(order, room_bytes=5000)][2] == 0
+        assert [len(sectors) for sectors in missed(order, kept_bytes=2000)][2] == 8
+        assert [len(sectors) for sectors in missed(order, kept_bytes=2500)][2] == 0
 
 
 @pytest.mark.parametrize(
