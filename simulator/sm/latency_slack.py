@@ -80,7 +80,12 @@ def latency_slacks(
         times = attribution.times
         from_far, from_l2 = times * far[part.region].cycles, times * cycles[part.region]
         for step, loop in (looped[name] for name in attribution.steps if name in looped):
-            if any(tile.path not in ASYNCHRONOUS for tile in step.loads):
+            asynchronous = {tile.path in ASYNCHRONOUS for tile in step.loads}
+            if launch.traced and asynchronous == {False, True}:
+                # Its copies were made ahead, and are awaited as the engine says; its loads come one wait after another.
+                loads = single_cta_costs(machine.delayed(FAR_CYCLES, copies=False), MEASURED_TRIPS)
+                from_far = times * loads[part.region].cycles
+            if False in asynchronous:
                 slacks[step.name] = _waiting(from_far - from_l2, sum(tile.extents for tile in step.loads))
             elif stages := pipelined_stages(loop, launch):
                 slack = from_l2 + FAR_CYCLES - (stages - 1) * from_far
