@@ -46,7 +46,7 @@ def with_rounds(slacks: Mapping[str, LatencySlack], launch: Launch, l1_bytes: fl
 
     A load takes its lines of L1 when it is asked for. On an H200 a CTA that loads 64 KiB of K and V where L1 has 28 KiB
     is held up at the 24th of its 32 loads, when 14 are under way and 10 wait in front of L1. Its warps wait 2,430
-    cycles (validate/data/stall-samples-flash1-h200-2026-11-23.json.xz, 64 x 128 with 4 warps), 1,460 if all came at once.
+    cycles (validate/data/stall-samples-flash1-h200-2026-11-23.json.xz, 64 x 128, 4 warps), 1,460 if all came at once.
 
     Args:
         l1_bytes: what L1 has on an SM [B].
