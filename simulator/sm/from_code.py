@@ -33,7 +33,7 @@ from ..trace.paths import Region
 from .followed import FollowedCode, follow
 from .full_sm import FullSm, measure_full_sm
 from .l1_hits import Spilled, with_l1_hits
-from .latency_slack import LatencySlack, hbm_extra_latency_cycles, latency_slacks
+from .latency_slack import LatencySlack, hbm_extra_latency_cycles, latency_slacks, with_rounds
 from .machine import Machine, latencies_of
 from .match_steps import Attribution, Part
 from .single_cta import RegionCost, single_cta_costs
@@ -107,6 +107,8 @@ def compiled_costs(
     full = measure_full_sm(machine, alone, resident, hbm_extra_latency_cycles(launch, device))
     lone_cycles = {region: cost.cycles for region, cost in alone.items()}
     slacks = latency_slacks(launch, machine, attributions, seen.executed, lone_cycles)
+    if launch.traced:
+        slacks = with_rounds(slacks, launch, residency.l1_bytes)
     charged = {name for attribution in attributions.values() for name in attribution.steps}
     costs = {
         step.name: replace(

@@ -15,11 +15,11 @@ negative, the cycles for which it stalls even on L2 hits. It is measured with a 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..device.device import Device
-from ..launch.program import ASYNCHRONOUS, Launch
-from ..launch.walk import pipelined_stages, steps
+from ..launch.program import ASYNCHRONOUS, THROUGH_L1, Launch, Step
+from ..launch.walk import moved_bytes, pipelined_stages, steps
 from ..trace.nests import OUTSIDE
 from .machine import Machine
 from .match_steps import Attribution, Part
@@ -39,6 +39,29 @@ class LatencySlack:
 
     slack_cycles: float = 0.0
     waits: int = 1
+
+
+def with_rounds(slacks: Mapping[str, LatencySlack], launch: Launch, l1_bytes: float) -> dict[str, LatencySlack]:
+    """Slacks of a traced launch, with the rounds in which a step's loads come that L1 has no room for at once.
+
+    A load takes its lines of L1 when it is asked for. On an H200 a CTA that loads 64 KiB of K and V where L1 has 28 KiB
+    is held up at the 24th of its 32 loads, when 14 are under way and 10 wait in front of L1. Its warps wait 2,430
+    cycles (validate/data/stall-samples-flash1-h200-2026-11-23.json.xz, 64 x 128, 4 warps), 1,460 if all came at once.
+
+    Args:
+        l1_bytes: what L1 has on an SM [B].
+    """
+    rounds = {
+        step.name: round(_plain_bytes(step, launch) / l1_bytes) for step, _ in steps(launch.program.body) if l1_bytes
+    }
+    known = {name: slacks.get(name, LatencySlack()) for name in {*slacks, *rounds}}
+    return {name: replace(slack, waits=max(slack.waits, rounds.get(name, 0))) for name, slack in known.items()}
+
+
+def _plain_bytes(step: Step, launch: Launch) -> int:
+    """What a step loads through L1 in one execution [B]."""
+    plain = [tile for tile in step.loads if tile.path in THROUGH_L1]
+    return sum(tile.extents * moved_bytes(launch.program.tensor(tile.tensor), tile.rows, tile.cols) for tile in plain)
 
 
 def latency_slacks(
@@ -80,7 +103,12 @@ def latency_slacks(
         times = attribution.times
         from_far, from_l2 = times * far[part.region].cycles, times * cycles[part.region]
         for step, loop in (looped[name] for name in attribution.steps if name in looped):
-            if any(tile.path not in ASYNCHRONOUS for tile in step.loads):
+            asynchronous = {tile.path in ASYNCHRONOUS for tile in step.loads}
+            if launch.traced and asynchronous == {False, True}:
+                # Its copies were made ahead, and are awaited as the engine says; its loads come one wait after another.
+                loads = single_cta_costs(machine.delayed(FAR_CYCLES, copies=False), MEASURED_TRIPS)
+                from_far = times * loads[part.region].cycles
+            if False in asynchronous:
                 slacks[step.name] = _waiting(from_far - from_l2, sum(tile.extents for tile in step.loads))
             elif stages := pipelined_stages(loop, launch):
                 slack = from_l2 + FAR_CYCLES - (stages - 1) * from_far

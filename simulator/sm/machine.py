@@ -134,13 +134,17 @@ class Machine:
     code: np.ndarray
     latencies: Latencies
 
-    def delayed(self, cycles: float) -> "Machine":
-        """The same machine with a longer latency of all data from beyond L1. Args: cycles: more [cycles]."""
-        now = self.latencies
+    def delayed(self, cycles: float, copies: bool = True) -> "Machine":
+        """The same machine with a longer latency of data from beyond L1.
+
+        Args:
+            cycles: more [cycles]; copies: whether that of copies is longer as well.
+        """
+        now, of_copies = self.latencies, cycles * copies
         later = now._replace(
             load=now.load + cycles,
-            copy=now.copy + cycles,
-            bulk_copy=now.bulk_copy + cycles,
+            copy=now.copy + of_copies,
+            bulk_copy=now.bulk_copy + of_copies,
             atomic=now.atomic + cycles,
         )
         return replace(self, latencies=later)

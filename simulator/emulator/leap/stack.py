@@ -75,7 +75,7 @@ class Stack:
 
     def _agreeing(self, begun: Array, ended: Array) -> int:
         if begun.ndim < 3 or ended.ndim < 3:
-            return self.iterations if np.array_equal(np.broadcast_to(begun, ended.shape), ended) else 1
+            return self.iterations if np.all(begun == ended) else 1
         first, last = self.apart(begun), self.apart(ended)
         differ = (first[1:] if len(first) > 1 else first) != (last[:-1] if len(last) > 1 else last)
         wrong = differ.reshape(len(differ), -1).any(axis=1)

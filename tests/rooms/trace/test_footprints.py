@@ -132,6 +132,19 @@ def test_the_pitch_of_a_storage_is_that_of_its_rectangles(pieces: list[Piece], p
     assert rows_of(1 << 20, pieces).pitch == pitch
 
 
+@pytest.mark.parametrize(("rows", "missed_again"), [(64, 0), (128, 512)])
+def test_what_is_used_again_takes_its_room_in_l1(rows: int, missed_again: int) -> None:
+    """In 28 KiB of L1 a tile of 16 KiB beside 4 KiB of fresh lines is not sure to be found, one of 8 KiB is."""
+    tile = touched(*range(0, 128 * rows, 32))
+    order = []
+    for iteration in range(3):
+        fresh = touched(*range((iteration + 1) << 20, ((iteration + 1) << 20) + 4096, 32))
+        order += [Passing(fresh, (iteration, "load"), True), Passing(tile, (iteration, "load"), True),
+                  Passing(tile, (iteration, "store"), False)]  # fmt: skip
+    loads = [len(sectors) for sectors in missed(order, kept_bytes=14 << 10)][1::3]
+    assert loads == [4 * rows, missed_again, missed_again]
+
+
 def test_sectors_take_the_room_of_lines() -> None:
     """H200: a sector of each of so many lines drives as much out of L1 as the lines do."""
     row = Touched(np.arange(0, 256, 32), 4)

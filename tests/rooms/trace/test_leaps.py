@@ -8,6 +8,7 @@ from rooms.trace.test_cta_run import as_lists
 from rooms.trace.test_representative_ctas import ADDRESS, COLUMN, GRID, subject_of
 from tilesight.simulator.emulator.leap import leaper
 from tilesight.simulator.emulator.leap.induction_variables import courses_of
+from tilesight.simulator.emulator.leap.stack import Stack
 from tilesight.simulator.emulator.thread_values import word
 from tilesight.simulator.trace.cta.address_slice import Tracer, find_slice
 from tilesight.simulator.trace.cta.bases import find_bases
@@ -122,3 +123,14 @@ def test_registers_go_on_evenly_or_round_and_round() -> None:
     assert "R2" not in courses
     squares = [{"R3": (word(value * value), True)} for value in range(12)]
     assert courses_of(squares, ["R3"]) == "R3"
+
+
+@pytest.mark.parametrize(("begun", "right"), [((True, True), 3), ((True, False), 1)])
+def test_a_register_known_in_some_threads_goes_on_where_it_becomes_known_in_all(
+    begun: tuple[bool, bool], right: int
+) -> None:
+    """What begins known by thread may end known as a whole; one that begins otherwise was guessed wrongly."""
+    ones = np.ones((1, 1, 1), dtype=np.int64)
+    known = np.array(begun).reshape(1, 2, 1)
+    stack = Stack(iterations=3, ctas=1)
+    assert stack.right({"R0": (ones, known)}, {"R0": (ones, True)}, frozenset({"R0"})) == right
