@@ -168,6 +168,9 @@ class Device:
     )
     launch_stream_s: float = number(0, 1e-3, doc="time from kernel to kernel in a stream, at least")
     launch_graph_s: float = number(0, 1e-3, doc="the same inside a replayed CUDA graph")
+    graph_gap_s: float = number(
+        0, 1e-3, optional=True, doc="from a launch's last CTA to the next one's first in such a graph; 0: not known"
+    )
     nvlink_bytes_per_s: float = number(0, 1e14, optional=True, doc="NVLink bandwidth out of a GPU; 0: it has none")
 
     sm: SmNumbers
