@@ -175,10 +175,10 @@ def attention(row: Row) -> None:
     places = torch.randperm(batch * pages, generator=torch.Generator().manual_seed(42)) + 1
     table = places.to(torch.int32).view(batch, pages)
     slots = table[:, (length - 1) // PAGE].long() * PAGE + (length - 1) % PAGE
-    one = torch.ones(1)
+    scale = torch.ones(1)
     key_cache, value_cache = cache.unbind(1)
     new = made(batch, keys, dim), made(batch, keys, dim)
-    write.triton_reshape_and_cache_flash(*new, key_cache, value_cache, slots, "fp8", one, one)
+    write.triton_reshape_and_cache_flash(*new, key_cache, value_cache, slots, "fp8", scale, scale)
     graphs = [size for size in (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16)) if size <= min(2 * batch, 512)]
     split = min(graphs, key=lambda size: abs(size - 128 // keys))
     padded = 1 << (dim - 1).bit_length()
@@ -187,7 +187,7 @@ def attention(row: Row) -> None:
         cu_seqlens_q=torch.arange(batch + 1, dtype=torch.int32), max_seqlen_q=1,
         seqused_k=torch.full((batch,), length, dtype=torch.int32), max_seqlen_k=length,
         softmax_scale=dim**-0.5, causal=True, window_size=(window - 1, 0) if window else (-1, -1), block_table=table,
-        softcap=0, q_descale=one, k_descale=one.expand(batch, keys), v_descale=one.expand(batch, keys),
+        softcap=0, q_descale=scale, k_descale=scale.expand(batch, keys), v_descale=scale.expand(batch, keys),
         seq_threshold_3D=split, num_par_softmax_segments=SEGMENTS,
         softmax_segm_output=made(split, heads, SEGMENTS, padded, dtype=torch.float32),
         softmax_segm_max=made(split, heads, SEGMENTS, dtype=torch.float32),
