@@ -71,7 +71,8 @@ def predict(
     Args:
         launches: in the order in which they run, all of one kind.
         device: a name, a path to a TOML file, or the device itself; l2: one of `L2`.
-        timing: how time is measured: `single` (one run), `do_bench` or `sustained` (repeated without a pause).
+        timing: how time is measured: `single` (one run), `do_bench`, `sustained` (repeated without a pause) or `graph`
+            (launches of a replayed CUDA graph).
         workers: compiler processes at most; one per core where None.
         time_limit_s: that each launch may take once it is compiled; None: as long as it likes [s].
 

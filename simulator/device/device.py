@@ -163,11 +163,10 @@ class Device:
     smem_bytes_per_cycle: float = number(1, 1e4, doc="shared-memory bandwidth per SM")
 
     launch_ramp_cycles: float = number(0, 1e6, doc="cycles of a launch before its first CTA and after its last one")
-    cta_dispatch_cycles: float = number(
-        0, 1000, doc="cycles from CTA to CTA that the GPU hands out to its SMs, at least"
-    )
+    cta_dispatch_cycles: float = number(0, 1000, doc="cycles from CTA to CTA that a GPU hands out to its SMs, at least")
     launch_stream_s: float = number(0, 1e-3, doc="time from kernel to kernel in a stream, at least")
     launch_graph_s: float = number(0, 1e-3, doc="the same inside a replayed CUDA graph")
+    graph_gap_s: float = number(0, 1e-3, optional=True, doc="between CTAs of two launches there; 0: not known")
     nvlink_bytes_per_s: float = number(0, 1e14, optional=True, doc="NVLink bandwidth out of a GPU; 0: it has none")
     pcie_bytes_per_s: float = number(0, 1e12, optional=True, doc="PCIe bandwidth out of a GPU; 0: no collectives by it")
 

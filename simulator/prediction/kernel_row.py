@@ -8,7 +8,7 @@ from .. import units
 from ..traffic import Traffic
 from .ceiling import Ceiling
 from .prediction import LaunchPrediction
-from .timing import EVENTS_S, TIMINGS, at_clock
+from .timing import EVENTS_S, TIMINGS, at_clock, in_graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,10 @@ class KernelRow:
         """The launch as it is measured; refused where it is not predicted so. Args: timing: one of `TIMINGS`."""
         if timing == "single" or self.prediction is None:
             return self
+        if timing == "graph":
+            lacks = f"kernel {self.name}: its time in a CUDA graph is not predicted: graph_gap_s of the device is 0"
+            measured = in_graph(self.prediction)
+            return replace(self, prediction=measured, refused=self.refused if measured else lacks)
         if timing == "do_bench":
             lacks = f"kernel {self.name}: its time as do_bench shows it is not predicted"
             return replace(self, prediction=self.do_bench, refused=self.refused if self.do_bench else lacks)
@@ -148,7 +152,7 @@ def times_of(rows: Sequence[KernelRow]) -> dict[str, tuple[float, float]]:
     """How time is measured -> time of all rows that were predicted [s], and their mean clock [Hz].
 
     Args:
-        rows: as single runs; `do_bench` is left out where one of them lacks it.
+        rows: as single runs; `do_bench` and `graph` are left out where one of them lacks it.
     """
     times: dict[str, tuple[float, float]] = {}
     for timing in TIMINGS:

@@ -53,6 +53,7 @@ def predict_launch(
         clock_hz=clock_hz,
         sustained_clock_hz=sustained_clock_hz(clock_hz, activity_of(traffic, launch, clock_hz, device), device),
         overhead_s=time_s - kernel_s,
+        graph_cycles=run.cycles + device.graph_gap_s * clock_hz if device.graph_gap_s else 0.0,
         causes=causes_of(spent_s, time_s),
         utilisation=utilisation,
         global_smem_fraction=_global_smem_fraction(costs, exact.executions),

@@ -35,6 +35,7 @@ class LaunchPrediction:
         clock_hz: SM clock that turned cycles into seconds [Hz].
         sustained_clock_hz: the clock under the power limit, where the launch repeats for longer than `BURST_S` [Hz].
         overhead_s: launch overhead within `traffic.time_s` [s].
+        graph_cycles: from its begin to that of the next launch in a replayed CUDA graph; 0: not known.
         causes: what the time goes to -> share of it, as `bottleneck.causes_of` divides it.
         kv_under_way_bytes: K and V of all heads that the CTAs which run at a time read [B].
         l2_fit: `near` or `beyond` where they nearly fill or exceed a partition of L2 and HBM reads them again, else
@@ -80,6 +81,7 @@ class LaunchPrediction:
     cost: str
     simulated_fraction: float
     global_smem_fraction: float = 0.0
+    graph_cycles: float = 0.0
 
     def __repr__(self) -> str:
         """One line: the kernel, its grid, its time and what binds it."""

@@ -4,6 +4,7 @@ single      one run on a GPU that has rested: the clock of a burst; what a profi
 do_bench    as `triton.testing.do_bench` shows it: L2 full of zeros that are yet to be written back, events around
             the launches, and a clock on its way down to where the power limit keeps this rhythm
 sustained   again and again without a pause: the clock under the power limit
+graph       between two launches of a replayed CUDA graph: `graph_gap_s` of the device in place of the ramp
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,12 @@ from ..engine.clock import Activity, sustained_clock_hz
 from .prediction import LaunchPrediction
 
 TIMINGS = MappingProxyType(
-    {"single": "as a single run", "do_bench": "as do_bench shows it", "sustained": "repeated without a pause"}
+    {
+        "single": "as a single run",
+        "do_bench": "as do_bench shows it",
+        "sustained": "repeated without a pause",
+        "graph": "in a CUDA graph",
+    }
 )
 """How time is measured, and in words."""
 APART = 0.03
@@ -47,6 +53,14 @@ def at_clock(launch: LaunchPrediction, clock_hz: float) -> LaunchPrediction:
     """The same launch in the same cycles at another clock [Hz]."""
     time_s = launch.overhead_s + launch.traffic.cycles / clock_hz
     return replace(launch, clock_hz=clock_hz, traffic=replace(launch.traffic, time_s=time_s))
+
+
+def in_graph(launch: LaunchPrediction) -> LaunchPrediction | None:
+    """The same launch between two others of a replayed CUDA graph, at the same clock; None: it is not known."""
+    if not (cycles := launch.graph_cycles):
+        return None
+    traffic = replace(launch.traffic, cycles=cycles, time_s=cycles / launch.clock_hz)
+    return replace(launch, overhead_s=0.0, traffic=traffic)
 
 
 def at_do_bench_clock(

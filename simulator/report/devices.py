@@ -37,7 +37,7 @@ MAIN = (
     *("hbm_bytes", "hbm_peak_bytes_per_s", "hbm_read_bytes_per_s", "hbm_write_bytes_per_s", "hbm_latency_s"),
     *("mma_fp16_flop_per_cycle", "wgmma_fp16_flop_per_cycle", "tcgen05_fp16_flop_per_cycle"),
     *("fma_per_cycle", "mufu_per_cycle", "issue_per_cycle", "smem_bytes_per_cycle"),
-    *("launch_stream_s", "launch_graph_s"),
+    *("launch_stream_s", "launch_graph_s", "graph_gap_s"),
 )
 """Numbers that a page shows: those that datasheets have, and the rates and latencies that most predictions lean on."""
 WIDEST_VALUE = 20

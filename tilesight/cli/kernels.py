@@ -49,8 +49,8 @@ class TimingOptions(Group):
     )
     as_: str = word(
         "single",
-        "How time is measured: a single run, triton.testing.do_bench, or repeated without a pause.",
-        *("single", "do_bench", "sustained"),
+        "How time is measured: a single run, triton.testing.do_bench, repeated without a pause, or in a CUDA graph.",
+        *("single", "do_bench", "sustained", "graph"),
     )
 
 

@@ -2,12 +2,17 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from ...emulator.thread_values import Array, Value
 from ...emulator.threads import Step, thread_numbers
 from ...limits import WARP_THREADS
+from ...sass.flow import FLOWS_KEPT, Flow
+from ...sass.memory_instructions import GLOBAL_LOADS
+from ...sass.registers import read, written
+from ..control_slice import slice_of
 from ..mixed_visits import ControlPath
 from .address_slice import Tracer
 from .block_counts import PROBES, probe_registers
@@ -81,7 +86,7 @@ def walk_group(
         LanesDiffer: threads exchange values, and not all of them are followed.
     """
     run, code_slice = group.representative, tracer.code_slice
-    in_full |= regions_exchanging(tracer, run)
+    in_full |= regions_exchanging(tracer, run) | regions_searching(tracer, run)
     walk: PathReplay | None = None
     paths = [*warps_by_path(run, code_slice.all_threads)]
     for path, warps in paths:
@@ -103,6 +108,33 @@ def regions_exchanging(tracer: Tracer, run: CtaRun) -> frozenset[int]:
         for regions in run.paths.region_of
         for loop, region in regions.items()
         if not exchanging.isdisjoint(loops[loop].blocks)
+    )
+
+
+def regions_searching(tracer: Tracer, run: CtaRun) -> frozenset[int]:
+    """Regions that look for a place by values in memory, as a binary search: their registers do not go on evenly."""
+    searching = _searching(tracer.subject.flow, tracer.code_slice.places)
+    return frozenset(region for regions in run.paths.region_of for loop, region in regions.items() if loop in searching)
+
+
+@lru_cache(maxsize=FLOWS_KEPT)
+def _searching(flow: Flow, places: tuple[tuple[int, ...], ...]) -> frozenset[int]:
+    """Loops in which what a load gives is among what its next address is computed of. Args: places: of a slice."""
+    code = flow.instructions
+
+    def searches(blocks: frozenset[int], load: int) -> bool:
+        address = slice_of(flow, {load: read(code[load])})
+        users = (place for block in blocks for place in address[block] if place != load)
+        return any(not set(written(code[load])).isdisjoint(read(code[place])) for place in users)
+
+    return frozenset(
+        number
+        for number, loop in enumerate(flow.loops)
+        if any(
+            code[place].family in GLOBAL_LOADS and searches(loop.blocks, place)
+            for block in loop.blocks
+            for place in places[block]
+        )
     )
 
 

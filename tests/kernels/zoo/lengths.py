@@ -159,6 +159,10 @@ CASES = {
     ),
     "nearest": case_of(nearest, (5,), single(40, 40), single(5, 100), 40, 100, 0.4, BLOCK=128),
     "searched": case_of(searched, (9,), whole([0, 2, 3, 7, 9]), half(64, 64), half(9, 64), 4, D=64),
+    "searched_farther": case_of(
+        searched, (40,), whole([0, 1, 2, 3, 5, 8, 9, 9, 14, 20, 21, 22, 23, 30, 31, 39, 40]), half(136, 64),
+        half(40, 64), 16, D=64,
+    ),
     "windows": case_of(
         windows, (3,), half(64, 64),
         whole([k if k % 5 else -1 for k in shuffled(64, 13, 48)]), single(3, 64), D=64, W=16, R=8,

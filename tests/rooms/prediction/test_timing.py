@@ -7,7 +7,14 @@ from support.made_rows import prediction_of, row_of
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.engine.clock import Activity, sustained_clock_hz
 from tilesight.simulator.prediction.prediction import LaunchPrediction
-from tilesight.simulator.prediction.timing import EVENTS_S, ZEROED_BYTES, at_clock, at_do_bench_clock, timing_text
+from tilesight.simulator.prediction.timing import (
+    EVENTS_S,
+    ZEROED_BYTES,
+    at_clock,
+    at_do_bench_clock,
+    in_graph,
+    timing_text,
+)
 
 H100 = load_device("h100-sxm")
 BUSY, IDLE = Activity(tensor=1.0, fill=0.3, hbm=0.2), Activity(0.0, 0.0, 0.0)
@@ -90,3 +97,20 @@ def test_what_was_not_predicted_is_refused() -> None:
     assert shown.rows[0].refused == "kernel k: its time as do_bench shows it is not predicted"
     with pytest.raises(ValueError, match="timing = 'ncu': must be one of single, do_bench, sustained"):
         prediction.measured_as("ncu")
+
+
+def test_a_launch_in_a_graph_has_no_overhead_beside_its_cycles() -> None:
+    """From its begin to that of the next one, at the same clock."""
+    made = in_graph(replace(launch(1e-6), overhead_s=3e-6, graph_cycles=4000.0))
+    assert made is not None
+    assert made.overhead_s == 0.0
+    assert made.traffic.time_s == pytest.approx(4000.0 / launch(1e-6).clock_hz)
+
+
+def test_a_graph_is_refused_in_one_line_where_its_gaps_are_not_known() -> None:
+    """It names the key of the device's file; other ways to measure still answer."""
+    row = row_of(1e-6)
+    assert row.measured_as("graph").prediction is None
+    assert "graph_gap_s" in str(row.measured_as("graph").refused)
+    assert "graph" not in prediction_of(row).times
+    assert "single" in prediction_of(row).times
