@@ -11,10 +11,11 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from ...simulator.problems.attention_backward import AttentionBackwardProblem
 from ..backward.call import Gradients
 from ..flash3.call import descriptor
-from ..flash3.tiles import L2_BYTES
 from .kernel import BLOCK_N, HALF, gradients_kernel
 from .rows import convert_kernel, prepare_kernel
 
+AT_A_TIME = 8
+"""KV slabs whose tiles are begun together under a causal mask, where the first key tile is the longest."""
 SUM_COLUMNS = 128
 """Columns of the sums of dQ as a matrix."""
 
@@ -56,14 +57,11 @@ def prepare(given: dict[str, torch.Tensor], problem: AttentionBackwardProblem) -
     queries = [descriptor(x, (slabs, seqlen_q, dim), (1, block_m, dim)) for x in (q, do)]
     keys = [descriptor(x, (kv_slabs, seqlen_k, dim), (1, BLOCK_N, dim)) for x in (k, v, dk, dv)]
     scale = dim**-0.5
-    # Under a causal mask the first key tiles are the longest: those of as many heads as fit into the L2 begin together.
-    head_bytes = heads // kv_heads * seqlen_q * dim * (2 * q.element_size() + sums.element_size())
-    at_a_time = min(max(1, L2_BYTES // head_bytes), kv_slabs) if problem.causal else 1
     arguments = (
         *queries, *keys, plain_descriptor(numbers, 1, [2 * block_m]),
         plain_descriptor(sums, SUM_COLUMNS, [HALF * HALF // SUM_COLUMNS, SUM_COLUMNS]),
-        seqlen_q, seqlen_k, heads // kv_heads, q_tiles, k_tiles, scale, scale * log2(e), at_a_time, block_m,
-        dim, problem.causal, seqlen_k % BLOCK_N != 0,
+        seqlen_q, seqlen_k, heads // kv_heads, q_tiles, k_tiles, scale, scale * log2(e), block_m, dim,
+        problem.causal, seqlen_k % BLOCK_N != 0, AT_A_TIME if problem.causal else 1,
     )  # fmt: skip
     return Prepared(
         ((q_tiles, slabs), (given["o"], do, given["lse"], numbers, sums, seqlen_q, q_tiles, dim, block_m)),

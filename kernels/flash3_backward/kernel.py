@@ -52,13 +52,13 @@ class Shape:
     k_tiles: gl.tensor
     scale: gl.tensor
     scale_log2: gl.tensor
-    at_a_time: gl.tensor
     block_m: gl.constexpr
     block_n: gl.constexpr
     half: gl.constexpr
     dim: gl.constexpr
     causal: gl.constexpr
     tails: gl.constexpr
+    at_a_time: gl.constexpr
 
     @gluon.jit
     def place(self):
@@ -114,29 +114,6 @@ class Tiles:
         mbarrier.wait(self.do_empty.index(i % SLOTS), ((i // SLOTS) & 1) ^ 1)
         mbarrier.expect(full, do_desc.block_type.nbytes)
         tma.async_copy_global_to_shared(do_desc, [slab, query, 0], full, self.do.index(i % SLOTS))
-
-
-@gluon.jit
-def narrow(p, dtype: gl.constexpr):
-    """P in 16 bits, two by two: what is widened again the compiler rounds one by one, bf16 at the rate of exponentials."""
-    if dtype == gl.bfloat16:
-        return gl.inline_asm_elementwise(
-            "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,r,r", [p], dtype=gl.bfloat16, is_pure=True, pack=2
-        )
-    else:
-        return gl.inline_asm_elementwise(
-            "cvt.rn.f16x2.f32 $0, $2, $1;", "=r,r,r", [p], dtype=gl.float16, is_pure=True, pack=2
-        )
-
-
-@gluon.jit
-def widen(p):
-    """P in 32 bits."""
-    if p.dtype == gl.bfloat16:
-        text: gl.constexpr = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;"
-        return gl.inline_asm_elementwise(text, "=r,=r,r", [p], dtype=gl.float32, is_pure=True, pack=2)
-    else:
-        return p.to(gl.float32)
 
 
 @gluon.jit
@@ -209,7 +186,7 @@ class Group:
                 p = gl.where((keys + ahead)[:, None] <= rows[None, :], p, 0.0)
             if self.shape.tails:
                 p = gl.where((keys < self.shape.seqlen_k - key)[:, None], p, 0.0)
-        return gl.convert_layout(narrow(p, self.ds.dtype), self.operand_layout, assert_trivial=True)
+        return gl.convert_layout(p.to(self.ds.dtype), self.operand_layout, assert_trivial=True)
 
     @gluon.jit
     def query_gradients(self, i):
@@ -249,7 +226,7 @@ class Group:
         dv = warpgroup_mma(p, flat(do), dv, is_async=True)
         dp = warpgroup_mma_wait(1, deps=(dp,))
         # P in 16 bits, as it is multiplied: in 32 it has no room in the registers.
-        p = widen(gl.convert_layout(p, self.score_layout, assert_trivial=True))
+        p = gl.convert_layout(p, self.score_layout, assert_trivial=True).to(gl.float32)
         ds = (p * (dp - self.number(i, 1))).to(self.ds.dtype)
         self.ds.index(i % SLOTS).slice(self.shape.half * self.place, self.shape.half).store(ds)
         fence_async_shared()
@@ -319,18 +296,18 @@ def barriers(readers: gl.constexpr):
     return made
 
 
-@gluon.jit(do_not_specialize=["seqlen_q", "seqlen_k", "group", "q_tiles", "k_tiles", "at_a_time"])
+@gluon.jit(do_not_specialize=["seqlen_q", "seqlen_k", "group", "q_tiles", "k_tiles"])
 def gradients_kernel(
     q_desc, do_desc, k_desc, v_desc, dk_desc, dv_desc, numbers_desc, sum_desc, seqlen_q, seqlen_k, group, q_tiles,
-    k_tiles, scale, scale_log2, at_a_time,
-    block_m: gl.constexpr, dim: gl.constexpr, causal: gl.constexpr, tails: gl.constexpr,
+    k_tiles, scale, scale_log2, block_m: gl.constexpr, dim: gl.constexpr, causal: gl.constexpr, tails: gl.constexpr,
+    at_a_time: gl.constexpr,
 ):  # fmt: skip
     """Gradients of a key tile. Shapes: Q, dO (slabs, M, D); K, V, dK, dV (KV slabs, N, D); numbers of rows, sums."""
     dtype: gl.constexpr = q_desc.dtype
     block_n: gl.constexpr = k_desc.block_shape[1]
     shape = Shape(  # type: ignore[call-arg]
-        seqlen_q, seqlen_k, group, q_tiles, k_tiles, scale, scale_log2, at_a_time, block_m, block_n, block_n // 2, dim,
-        causal, tails,
+        seqlen_q, seqlen_k, group, q_tiles, k_tiles, scale, scale_log2, block_m, block_n, block_n // 2, dim, causal,
+        tails, at_a_time,
     )  # fmt: skip
     k = gl.allocate_shared_memory(dtype, k_desc.block_shape, k_desc.layout)
     v = gl.allocate_shared_memory(dtype, v_desc.block_shape, v_desc.layout)

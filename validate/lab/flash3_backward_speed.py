@@ -3,8 +3,7 @@
     python validate/lab/flash3_backward_speed.py [DTYPE ...] > flash3-backward-speed.ndjson
 
 16,384 tokens of 2,048 columns, as `tests/benchmarks/bench_backward.py` has them; some grouped and short ones beside.
-Every candidate is a CUDA graph of 10 ms. All of a problem take turns in random order:
-a pause, a replay, and a replay that counts.
+A candidate runs for 10 ms uncounted and 10 ms counted, after a pause; all of a problem take turns in random order.
 """
 
 import json
@@ -36,88 +35,79 @@ SHAPES = (
 TODAY = {64: ((64, 64, 3), (128, 64, 2)), 128: ((64, 64, 2),)}
 """block_m, block_n and stages of the fastest configurations of flash_backward: two kernels, four warps."""
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
-TURNS, PAUSE_S, GRAPH_MS = 3, 0.03, 10.0
+TURNS, PAUSE_S, RUN_MS = 3, 0.02, 10.0
 Work = Callable[[], Any]
 
 
-def timed(work: Work, count: int = 2) -> float:
-    """Time of so many runs [ms]."""
+def timed(work: Work, count: int) -> float:
+    """Time of a run in a row of so many [ms]."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     for _ in range(count):
         work()
     end.record()
     torch.cuda.synchronize()
-    return float(begin.elapsed_time(end))
+    return float(begin.elapsed_time(end)) / count
 
 
-Graph = tuple[Work, int, Work]
-"""A replay of many runs, how many, and the work, which holds the tensors: a capture gives free memory back."""
-
-
-def graph(work: Work) -> Graph:
-    """A graph of many runs of the work."""
+def graph(work: Work) -> Work:
+    """A run as a graph: without the time of the host, which is longer than that of the GPU."""
     work()
-    count = max(1, round(GRAPH_MS / (timed(work) / 2)))
+    torch.cuda.synchronize()
     captured = torch.cuda.CUDAGraph()
     with torch.cuda.graph(captured):
-        for _ in range(count):
-            work()
-    return captured.replay, count, work
+        kept = work()
+
+    def replay() -> Any:
+        captured.replay()
+        return kept
+
+    return replay
 
 
-def cudnn_of(given: dict[str, torch.Tensor], causal: bool) -> Graph:
-    """Gradients by cuDNN: its operation; where heads are grouped torch's derivative, without a graph."""
-    q, k, v, do = (given[name] for name in ("q", "k", "v", "do"))
-    wide = [x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (q, k, v)]
-    o, lse, *rest = torch.ops.aten._scaled_dot_product_cudnn_attention(*wide, None, True, 0.0, causal)
-    given |= {"o": o.contiguous(), "lse": lse.reshape(q.shape[:3]).contiguous()}
-    if q.shape[1] == k.shape[1]:
-        cumulated, longest, drawn = rest[0:2], rest[2:4], rest[4:6]
-        operation = torch.ops.aten._scaled_dot_product_cudnn_attention_backward
-        return graph(lambda: operation(do, q, k, v, o, lse, *drawn, None, *cumulated, *longest, 0.0, causal))
-    leaves = [x.clone().requires_grad_() for x in (q, k, v)]
-    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-        out = F.scaled_dot_product_attention(*leaves, is_causal=causal, enable_gqa=True)
-
-    def derivative() -> Any:
-        return torch.autograd.grad(out, leaves, do, retain_graph=True)
-
-    derivative()
-    count = max(1, round(GRAPH_MS / (timed(derivative) / 2)))
-    return lambda: [derivative() for _ in range(count)], count, derivative
-
-
-def candidates(shape: tuple[int, ...], dtype: str, causal: bool) -> tuple[dict[str, Graph], dict[str, float]]:
-    """Graphs by name, and relative distances of our gradients from those of cuDNN."""
+def candidates(shape: tuple[int, ...], dtype: str, causal: bool) -> tuple[dict[str, Work], dict[str, float]]:
+    """Work by name, and relative distances of our gradients from those of cuDNN."""
     batch, heads, kv_heads, length, dim = shape
     torch.manual_seed(1)
     q, do = (torch.randn(batch, heads, length, dim, device="cuda").to(DTYPES[dtype]) for _ in range(2))
     k, v = (torch.randn(batch, kv_heads, length, dim, device="cuda").to(DTYPES[dtype]) for _ in range(2))
-    given = {"q": q, "k": k, "v": v, "do": do}
-    cudnn = cudnn_of(given, causal)
+    leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+    wide = [x.repeat_interleave(heads // x.shape[1], 1) for x in (q, k, v)]
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        out = F.scaled_dot_product_attention(*leaves, is_causal=causal, enable_gqa=heads != kv_heads)
+        o, lse, *_ = torch.ops.aten._scaled_dot_product_cudnn_attention(*wide, None, True, 0.0, causal)
+    lse = lse.reshape(q.shape[:3]).contiguous()
+    given = {"q": q, "k": k, "v": v, "o": o.contiguous(), "lse": lse, "do": do}
+
+    def cudnn() -> Any:
+        return torch.autograd.grad(out, leaves, do, retain_graph=True)
+
     launch = prepare(given, problem_of_backward(given, causal=causal, window=0))
-    graphs = {"cudnn": cudnn, "flash3_backward": graph(launch.run)}
-    truth = zip(("dq", "dk", "dv"), launch.gradients, cudnn[2](), strict=True)
+    launch.run()
+    truth = zip(("dq", "dk", "dv"), launch.gradients, cudnn(), strict=True)
     off = {name: float((x.float() - y.float()).norm() / y.float().norm()) for name, x, y in truth}
+    work: dict[str, Work] = {"cudnn": cudnn, "flash3_backward": launch.run}
     for block_m, block_n, stages in TODAY[dim]:
         config = Config(form="two_kernels", block_m=block_m, block_n=block_n, num_warps=4, num_stages=stages)
-        graphs[f"{block_m}x{block_n} s{stages}"] = graph(
+        work[f"{block_m}x{block_n} s{stages}"] = graph(
             lambda config=config: flash_backward(**given, causal=causal, config=config)
         )
-    return graphs, off
+    return work, off
 
 
 def measured(shape: tuple[int, ...], dtype: str, causal: bool) -> dict[str, Any]:
     """Times of all candidates of a problem [ms]."""
-    graphs, off = candidates(shape, dtype, causal)
-    turns: dict[str, list[float]] = {name: [] for name in graphs}
+    work, off = candidates(shape, dtype, causal)
+    counts = {}
+    for name, run in work.items():
+        run()
+        counts[name] = max(2, round(RUN_MS / timed(run, 2)))
+    turns: dict[str, list[float]] = {name: [] for name in work}
     for _ in range(TURNS):
-        for name in random.sample(list(graphs), len(graphs)):
-            replay, count, _ = graphs[name]
+        for name in random.sample(list(work), len(work)):
             time.sleep(PAUSE_S)
-            replay()
-            turns[name].append(timed(replay, 1) / count)
+            timed(work[name], counts[name])
+            turns[name].append(timed(work[name], counts[name]))
     return {"shape": shape, "dt": dtype, "causal": causal, "burst_ms": turns, "off_cudnn": off}
 
 
