@@ -12,6 +12,7 @@ if missing_package():
 
 import torch
 import triton
+from tilesight.kernels import differentiable
 from tilesight.kernels.backward.call import problem_of_backward
 from tilesight.kernels.flash3.entry import TRITON
 from tilesight.kernels.flash3_backward import flash3_backward
@@ -68,6 +69,24 @@ def test_what_it_cannot_take_is_refused_with_what_to_use_instead() -> None:
     assert refused(torch.float32, 64) == text
     assert refused(torch.float16, 80) == "head_dim is 80: flash3_backward has 64, 128: use flash_backward"
     assert refused(torch.bfloat16, 128) == ""
+
+
+def test_attention_takes_the_faster_gradients_by_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Hopper, without a window, from one tile of 128 keys for each SM on, and not in bf16 at D = 64."""
+    sms = type("Properties", (), {"multi_processor_count": 132})
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: sms)
+    monkeypatch.setattr(differentiable, "why_not_backward", lambda q: refused(q.dtype, q.shape[-1]))
+
+    def taken(dtype: torch.dtype, dim: int, slabs: int = 16, keys: int = 2048, window: int = 0) -> bool:
+        q = torch.empty(1, slabs, 64, dim, dtype=dtype, device="meta")
+        k = torch.empty(1, slabs, keys, dim, dtype=dtype, device="meta")
+        return differentiable.takes_flash3_backward(q, k, window)
+
+    assert taken(torch.float16, 64) and taken(torch.float16, 128) and taken(torch.bfloat16, 128)
+    assert not taken(torch.bfloat16, 64) and not taken(torch.float32, 64) and not taken(torch.float16, 256)
+    assert not taken(torch.float16, 128, window=100) and not taken(torch.float16, 128, slabs=8, keys=1024)
+    monkeypatch.undo()
+    assert not differentiable.takes_flash3_backward(*(torch.zeros(9, 64, 128, 64, dtype=torch.float16),) * 2, 0)
 
 
 @pytest.mark.parametrize(("dim", "block_m"), [(64, 128), (128, 64)])
