@@ -2,12 +2,13 @@
 
 import torch
 
+from ...simulator.problems.attention_backward import AttentionBackwardProblem
+from ...simulator.schedules.registry import default_schedule
 from ..backward.call import Gradients, problem_of_backward
 from ..flash3.entry import gpu_lacks
 
 DIMS = (64, 128)
 DTYPES = (torch.float16, torch.bfloat16)
-INSTEAD = "use flash_backward"
 
 
 def flash3_backward(
@@ -46,16 +47,21 @@ def flash3_backward(
     return launch.gradients
 
 
+def instead() -> str:
+    """What takes the rest."""
+    return f"use {default_schedule(AttentionBackwardProblem)}"
+
+
 def why_not(q: torch.Tensor) -> str:
     """Why the kernel cannot take tensors of that kind, in one line; empty where it can."""
-    return gpu_lacks(q.device, "flash3_backward", INSTEAD) or refused(q.dtype, q.shape[-1])
+    return gpu_lacks(q.device, "flash3_backward", instead()) or refused(q.dtype, q.shape[-1])
 
 
 def refused(dtype: torch.dtype, head_dim: int) -> str:
     """Why the kernel has no such element type or head dimension; empty where it has."""
     if dtype not in DTYPES:
         known = ", ".join(str(known).removeprefix("torch.") for known in DTYPES)
-        return f"q has dtype {str(dtype).removeprefix('torch.')}: flash3_backward has {known}: {INSTEAD}"
+        return f"q has dtype {str(dtype).removeprefix('torch.')}: flash3_backward has {known}: {instead()}"
     if head_dim not in DIMS:
-        return f"head_dim is {head_dim}: flash3_backward has {', '.join(map(str, DIMS))}: {INSTEAD}"
+        return f"head_dim is {head_dim}: flash3_backward has {', '.join(map(str, DIMS))}: {instead()}"
     return ""
