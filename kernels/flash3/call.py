@@ -62,9 +62,9 @@ def lists_on(
 
 
 def descriptor(tensor: torch.Tensor, shape: tuple[int, ...], box: tuple[int, ...]) -> TensorDescriptor:
-    """A tensor of four dimensions that is copied box by box."""
-    strides = [1] * 4
-    for axis in (2, 1, 0):
+    """A tensor that is copied box by box."""
+    strides = [1] * len(shape)
+    for axis in reversed(range(len(shape) - 1)):
         strides[axis] = strides[axis + 1] * shape[axis + 1]
     layout = gl.NVMMASharedLayout.get_default_for(list(box), ELEMENTS[tensor.dtype])
     return TensorDescriptor(tensor, list(shape), strides, list(box), layout)

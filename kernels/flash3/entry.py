@@ -58,16 +58,21 @@ def flash3(
 
 def why_not(q: torch.Tensor, v: torch.Tensor) -> str:
     """Why the kernel cannot take tensors of that kind, in one line; empty where it can."""
-    instead = f"use {DEFAULT_SCHEDULE}"
-    if q.device.type != "cuda":
-        return f"tensors are on {q.device}: flash3 needs a CUDA GPU of compute capability 9.0: {instead}"
-    capability = torch.cuda.get_device_capability(q.device)
+    lacking = gpu_lacks(q.device, "flash3", f"use {DEFAULT_SCHEDULE}")
+    return lacking or refused(q.dtype, q.shape[-1], v.shape[-1])
+
+
+def gpu_lacks(device: torch.device, kernel: str, instead: str) -> str:
+    """Why a kernel in the Gluon of Hopper cannot run on a device, in one line; empty where it can."""
+    if device.type != "cuda":
+        return f"tensors are on {device}: {kernel} needs a CUDA GPU of compute capability 9.0: {instead}"
+    capability = torch.cuda.get_device_capability(device)
     if capability != CAPABILITY:
-        name = torch.cuda.get_device_name(q.device)
-        return f"{name} has compute capability {capability[0]}.{capability[1]}: flash3 needs 9.0 (Hopper): {instead}"
+        name = torch.cuda.get_device_name(device)
+        return f"{name} has compute capability {capability[0]}.{capability[1]}: {kernel} needs 9.0 (Hopper): {instead}"
     if not triton.__version__.startswith(f"{TRITON}."):
-        return f"triton {triton.__version__} is installed: flash3 is written in the Gluon of {TRITON}: {instead}"
-    return refused(q.dtype, q.shape[-1], v.shape[-1])
+        return f"triton {triton.__version__} is installed: {kernel} is written in the Gluon of {TRITON}: {instead}"
+    return ""
 
 
 def refused(dtype: torch.dtype, head_dim: int, out_dim: int) -> str:
