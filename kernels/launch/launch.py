@@ -10,7 +10,7 @@ So the same twin can be launched, interpreted and recorded, or compiled without 
 from collections.abc import Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -94,7 +94,12 @@ def device_of(tensor: torch.Tensor) -> Device:
         raise ValueError(
             f"tensors are on {tensor.device}: the kernels need a CUDA GPU of compute capability 8.0 or newer"
         )
-    product = torch.cuda.get_device_name(tensor.device)
+    return _device_of_product(torch.cuda.get_device_name(tensor.device))
+
+
+@cache
+def _device_of_product(product: str) -> Device:
+    """Once for a product: to read the files of the catalogue takes 60 ms, and a kernel may take 20 us."""
     if name := device_of_product(product):
         return load_device(name)
     raise ValueError(f"GPU {product!r} is not in the catalogue: pass device=, a name or a path to a TOML file")
