@@ -12,7 +12,7 @@ from ..simulator.jobs.stopping import Stopped
 from ..simulator.prediction.kernel_row import KernelRow
 from ..simulator.prediction.kernels import KernelsPrediction, Request
 from ..simulator.store.store import Store
-from .workers import Job, worked
+from .workers import Job, Processes, is_local, worked
 
 if TYPE_CHECKING:
     from ..kernels.compile.call import KernelLaunch
@@ -33,7 +33,7 @@ def predict_all(
     target: Request,
     *,
     store: Store | None,
-    executor: Executor | None = None,
+    executor: Executor | Processes | None = None,
     workers: int | None = None,
     together: int = TOGETHER,
     progress: Progress | None = None,
@@ -42,7 +42,8 @@ def predict_all(
 
     Args:
         store: where answers are looked for, and kept as they come; None: nowhere.
-        executor: runs the work, its workers have torch and triton; None: processes of this machine.
+        executor: runs the work, its workers have torch and triton; processes of this machine that stay for the next
+            call; None: processes that do not.
         workers: of these processes, one per core where None; 1: all is done in this one.
         together: launches of one job; progress: called with (launches answered, launches in all).
 
@@ -60,10 +61,11 @@ def predict_all(
     answers = dict(store.get(dict.fromkeys(keys))) if store else {}
     report(sum(key in answers for key in keys), len(keys))
     waiting = {key: call for key, call in zip(keys, alone, strict=True) if key not in answers}
-    processes = 1 if executor is None and _are_few(waiting.values()) else workers or cores()
+    local = is_local(executor)
+    processes = 1 if local and _are_few(waiting.values()) else workers or cores()
     jobs = [
         Job(keys=part, calls=tuple(waiting[key] for key in part), target=target)
-        for part in in_jobs(_by_code(waiting), together, processes if executor is None else 1)
+        for part in in_jobs(_by_code(waiting), together, processes if local else 1)
     ]
     for job, new in worked(jobs, answer, _unanswered, executor, min(processes, len(jobs))):
         for key, answered in zip(job.keys, new, strict=True):

@@ -42,6 +42,32 @@ class Job:
     target: Request
 
 
+class Processes:
+    """Processes of this machine that stay from one call of `worked` to the next, with the compilers that they start.
+
+    Args:
+        most: how many, each started when there is work for it.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._pool: ProcessPoolExecutor | None = None
+
+    def running(self, module: str) -> Executor:
+        """The pool. Args: module: loaded once for all."""
+        if self._pool is None:
+            context = get_context("forkserver")
+            context.set_forkserver_preload([module, SIMULATES])
+            self._pool = ProcessPoolExecutor(self._most, context)
+        return self._pool
+
+    def end(self) -> None:
+        """End them; the next that asks has new ones."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+
 class LostWorkers(RuntimeError):
     """Workers that should answer are lost again and again; the text is one line."""
 
@@ -50,7 +76,7 @@ def worked(
     jobs: Sequence[Job],
     run: Callable[[Job], Answer],
     unanswered: Callable[[Job, str], Answer],
-    executor: Executor | None,
+    executor: Executor | Processes | None,
     workers: int,
 ) -> Iterator[tuple[Job, Answer]]:
     """Jobs with their answers, as these come; those of a lost worker are done again.
@@ -58,12 +84,12 @@ def worked(
     Args:
         run: what a worker does; it can be pickled.
         unanswered: what stands for the answer of a job that raises, and why it did in one line.
-        executor: None: processes of this machine. workers: of these, 1: this one alone.
+        executor: processes of this machine that stay; None: such that do not. workers: of these, 1: this one alone.
 
     Raises:
         LostWorkers: as its text says.
     """
-    if executor is None and workers <= 1:
+    if is_local(executor) and workers <= 1:
         yield from ((job, run(job)) for job in jobs)
         return
     tries = dict.fromkeys((job.keys for job in jobs), 0)
@@ -91,6 +117,13 @@ def worked(
                 else:
                     yield job, answer
         left = lost
+        if lost and isinstance(executor, Processes):
+            executor.end()
+
+
+def is_local(executor: Executor | Processes | None) -> bool:
+    """Whether work is done by processes of this machine."""
+    return executor is None or isinstance(executor, Processes)
 
 
 def _is_lost(error: Exception) -> bool:
@@ -113,15 +146,13 @@ def _submitted(
 
 
 @contextmanager
-def _running(executor: Executor | None, module: str, workers: int) -> Iterator[Executor]:
-    """What runs jobs: the executor that was given, which stays, or processes of this machine that share a module."""
+def _running(executor: Executor | Processes | None, module: str, workers: int) -> Iterator[Executor]:
+    """What runs jobs: what was given, which stays, or processes of this machine that share a module."""
     if executor is not None:
-        yield executor
+        yield executor.running(module) if isinstance(executor, Processes) else executor
         return
-    context = get_context("forkserver")
-    context.set_forkserver_preload([module, SIMULATES])
-    pool = ProcessPoolExecutor(workers, context)
+    processes = Processes(workers)
     try:
-        yield pool
+        yield processes.running(module)
     finally:
-        pool.shutdown(cancel_futures=True)
+        processes.end()

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ...simulator.store.store import Store
     from ...tuning.screening import KeepFraction
     from ...tuning.tuning import Tuning
+    from ...tuning.workers import Processes
 
 FILED = ("triton-cache", *ENGINES)
 FORMATS = ("triton-config", *FILED)
@@ -133,10 +134,16 @@ class ClusterOptions(Group):
             raise BadInput(f"--ray {self.ray!r}: is given beside --dask; name one cluster")
 
     @contextmanager
-    def executor(self) -> "Iterator[Executor | None]":
-        """What predicts: the workers of a cluster, or None: processes of this machine."""
+    def executor(self, most: int) -> "Iterator[Executor | Processes]":
+        """What predicts: the workers of a cluster, or processes of this machine. Args: most: of these."""
         if not (address := self.dask or self.ray):
-            yield None
+            from ...tuning.workers import Processes
+
+            processes = Processes(most)
+            try:
+                yield processes
+            finally:
+                processes.end()
             return
         from ...tuning.clusters import CLUSTERS, NoCluster
 
@@ -195,7 +202,7 @@ def _tune_layer(
     question = replace(question, portion=portion or question.portion)
     file = layer_file(question, target.name)
     spare(context, "--to", folder / file)
-    with _one_line(), work.executor() as executor, progress("launches") as tick:
+    with _one_line(), work.executor(work.processes) as executor, progress("launches") as tick:
         answered = tune_layer(question, target, partial(predict_all, **how, executor=executor, progress=tick))
     notes = (*asked.notes(target.name, target.device), *answered.notes)
     deliver_layer(question, replace(answered, notes=notes), folder, file, asked)
@@ -228,7 +235,7 @@ def _tuned(
         for error in ended:
             say(f"{target}: ended in an error, launches before it are tuned: {error}")
         announce = cache(announce_compiler)
-        with work.executor() as executor:
+        with work.executor(work.processes) as executor:
 
             def predicted(calls: "Sequence[KernelLaunch]") -> "list[KernelRow]":
                 with progress("configurations") as tick:

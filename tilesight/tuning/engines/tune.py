@@ -79,9 +79,13 @@ def tune_layer(question: LayerQuestion, target: Request, predict: Predict) -> Tu
             for item in _distinct(wanted(batch))
             if item not in [entry.values for entry in configured[batch]]
         ]
-        for batch, entries in _answered(question, target, asked, predict).items():
-            configured[batch] += entries
+        recorded.add(asked)
+        for (batch, _), entry in zip(asked, _answered(asked, recorded, predict), strict=True):
+            configured[batch].append(entry)
 
+    # All that may be asked for is recorded at once: a process that records takes seconds to start.
+    recorded = _Recorded(question, target)
+    recorded.add([(batch, item) for batch in question.batches for item, _ in worthwhile[batch]] + [*untuned.items()])
     first = question.portion.first if not question.old else 0
     answer(lambda batch: [*(item for item, _ in worthwhile[batch][: first or None]), untuned[batch]])
     answer(lambda batch: _open(worthwhile[batch], configured[batch]))
@@ -143,53 +147,66 @@ def _other_groups(
     return items
 
 
-def _answered(
-    question: LayerQuestion, target: Request, asked: Sequence[Asked], predict: Predict
-) -> dict[int, list[Configured]]:
-    """Predictions of the layer under each configuration, by batch size."""
-    from ...kernels.compile.call import KernelLaunch
+class _Recorded:
+    """Launches of a layer under configurations, as they were recorded."""
 
-    configured: dict[int, list[Configured]] = {batch: [] for batch in question.batches}
-    if not asked:
-        return configured
-    recorded = _recorded(question, target, asked)
-    calls = [call for function in recorded for call in function.calls if isinstance(call, KernelLaunch)]
-    rows = iter(predict(calls))
-    for (batch, item), function in zip(asked, recorded, strict=True):
-        layer_rows = [next(rows) if isinstance(call, KernelLaunch) else refused_row(call) for call in function.calls]
-        configured[batch].append(Configured(values=item, row=_together(layer_rows, function.ended), authors=False))
-    return configured
+    def __init__(self, question: LayerQuestion, target: Request) -> None:
+        self._question, self._target = question, target
+        self._functions: dict[tuple[object, ...], RecordedFunction] = {}
 
+    def __getitem__(self, asked: Asked) -> "RecordedFunction":
+        return self._functions[_key(asked)]
 
-def _recorded(question: LayerQuestion, target: Request, asked: Sequence[Asked]) -> "tuple[RecordedFunction, ...]":
-    from ...kernels.capture.file import Asked as Recorded
-    from ...kernels.capture.file import capture_calls
+    def add(self, asked: Sequence[Asked]) -> None:
+        """Record what is not yet."""
+        from ...kernels.capture.file import Asked as Recording
+        from ...kernels.capture.file import capture_calls
 
-    kernel = question.kernel
-    file, _, name = kernel.rpartition(":")
-    if Path(file).is_file():
-        kernel = f"{Path(file).resolve()}:{name}"
-    shapes = tuple(
-        {
-            "engine": question.engine.name,
-            "kernel": kernel,
-            "layer": plain(question.layer),
-            "batch": batch,
-            "config": item,
-            "skew": question.routing.skew,
-            "seed": question.routing.seed,
-        }
-        for batch, item in asked
-    )
-    return capture_calls(
-        LAUNCHES,
-        Recorded(
-            device=target.name,
+        new = {key: pair for pair in asked if (key := _key(pair)) not in self._functions}
+        if not new:
+            return
+        question = self._question
+        kernel = question.kernel
+        file, _, name = kernel.rpartition(":")
+        if Path(file).is_file():
+            kernel = f"{Path(file).resolve()}:{name}"
+        shapes = tuple(
+            {
+                "engine": question.engine.name,
+                "kernel": kernel,
+                "layer": plain(question.layer),
+                "batch": batch,
+                "config": item,
+                "skew": question.routing.skew,
+                "seed": question.routing.seed,
+            }
+            for batch, item in new.values()
+        )
+        wanted = Recording(
+            device=self._target.name,
             settings=question.settings,
             shapes=shapes,
             timeout_s=question.time_limit_s * len(question.batches),
-        ),
-    )
+        )
+        self._functions |= dict(zip(new, capture_calls(LAUNCHES, wanted), strict=True))
+
+
+def _key(asked: Asked) -> tuple[object, ...]:
+    return asked[0], *sorted(asked[1].items())
+
+
+def _answered(asked: Sequence[Asked], recorded: _Recorded, predict: Predict) -> list[Configured]:
+    """Predictions of the layer for each batch size and configuration."""
+    from ...kernels.compile.call import KernelLaunch
+
+    functions = [recorded[pair] for pair in asked]
+    calls = [call for function in functions for call in function.calls if isinstance(call, KernelLaunch)]
+    rows = iter(predict(calls) if calls else [])
+    configured = []
+    for (_, item), function in zip(asked, functions, strict=True):
+        layer_rows = [next(rows) if isinstance(call, KernelLaunch) else refused_row(call) for call in function.calls]
+        configured.append(Configured(values=item, row=_together(layer_rows, function.ended), authors=False))
+    return configured
 
 
 def _together(rows: Sequence[KernelRow], ended: str) -> KernelRow:
