@@ -129,12 +129,10 @@ class Device:
     hbm_turn_s: float = number(0, 1e-4, doc="how long a read waits where it meets device memory writing")
 
     mma_fp16_flop_per_cycle: float = number(0, 1e6, doc="mma.sync, fp16 or bf16, fp32 sums, per SM")
-    mma_fp16_acc16_flop_per_cycle: float = number(
-        0, 1e6, optional=True, doc="the same, fp16 sums; 0: as with fp32 sums"
-    )
+    mma_fp16_acc16_flop_per_cycle: float = number(0, 1e6, optional=True, doc="the same, fp16 sums; 0: as fp32 sums")
     mma_tf32_flop_per_cycle: float = number(0, 1e6, doc="mma.sync, tf32, per SM")
     mma_fp8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="mma.sync, fp8, fp32 sums, per SM")
-    mma_fp8_acc16_flop_per_cycle: float = number(0, 1e6, optional=True, doc="the same, fp16 sums; 0: as with fp32 sums")
+    mma_fp8_acc16_flop_per_cycle: float = number(0, 1e6, optional=True, doc="the same, fp16 sums; 0: as fp32 sums")
     mma_int8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="mma.sync, int8, int32 sums, per SM")
     mma_fp64_flop_per_cycle: float = number(0, 1e6, optional=True, doc="mma.sync, fp64, per SM")
     mma_mxfp8_flop_per_cycle: float = number(
@@ -149,9 +147,7 @@ class Device:
     wgmma_int8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="wgmma, int8, int32 sums, per SM")
     tcgen05_fp16_flop_per_cycle: float = number(0, 1e6, optional=True, doc="tcgen05, fp16 or bf16, per SM")
     tcgen05_tf32_flop_per_cycle: float = number(0, 1e6, optional=True, doc="tcgen05, tf32, per SM")
-    tcgen05_fp8_flop_per_cycle: float = number(
-        0, 1e6, optional=True, doc="tcgen05, fp8, with scales or without, per SM"
-    )
+    tcgen05_fp8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="tcgen05, fp8, scaled or not, per SM")
     tcgen05_int8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="tcgen05, int8, int32 sums, per SM")
     tcgen05_mxfp4_flop_per_cycle: float = number(
         0, 1e6, optional=True, doc="tcgen05, fp4 with a scale for each block, per SM"
@@ -193,10 +189,9 @@ class Device:
         for item in number_fields():
             check_number(item, getattr(self, item.name))
         for small, large in _ORDERED:
-            if getattr(self, small) > getattr(self, large):
-                raise ValueError(
-                    f"{small} = {getattr(self, small):g}: must be at most {large} = {getattr(self, large):g}"
-                )
+            low, high = getattr(self, small), getattr(self, large)
+            if low > high:
+                raise ValueError(f"{small} = {low:g}: must be at most {large} = {high:g}")
 
     def tensor_flop_per_cycle(self, instruction: str, dtype: str) -> float:
         """Peak of an instruction class, per cycle and SM [FLOP]. Args: instruction: mma, wgmma or tcgen05; dtype."""
@@ -267,8 +262,8 @@ def device_name(name: str | PathLike[str]) -> str:
     known = catalogue()
     names = ALIASES | {squashed(entry): entry for entry in known}
     if squashed(name) not in names:
-        where = "`tilesight devices`"
-        raise ValueError(f"device {unknown(name, known, where)} (or give a path that ends in .toml)")
+        said = unknown(name, known, "`tilesight devices`")
+        raise ValueError(f"device {said} (or give a path that ends in .toml)")
     return names[squashed(name)]
 
 

@@ -85,14 +85,14 @@ def main() -> None:
     best = None
     for number in range(asked.tries):
         begin = start + random.normal(0, 0.3, len(names)) * (number > 0)
-        found = minimize(
+        outcome = minimize(
             lambda values: fmean(map(abs, logs(made(values), known))),
             begin,
             method="Nelder-Mead",
             options={"maxfev": 4000, "adaptive": True, "fatol": 1e-6, "xatol": 1e-4},
         )
-        print(f"try {number}: {found.fun:.4f}", flush=True)
-        best = found if best is None or found.fun < best.fun else best
+        print(f"try {number}: {outcome.fun:.4f}", flush=True)
+        best = outcome if best is None or outcome.fun < best.fun else best
     assert best is not None
     fitted = made(best.x)
     for name in names:
