@@ -10,7 +10,7 @@ from .device.device import Device
 from .launch.outline import is_outline, storage_of
 from .launch.program import Launch
 from .refusal import Refused
-from .residency.l1_reuse import kept_of
+from .residency.l1_room import kept_of
 from .trace.cta.traced_kernel import CompiledKernel
 from .trace.program.launch import launches_of
 from .trace.program.whole_grid import trace_grid

@@ -18,7 +18,7 @@ from .prediction.kernel_row import KernelRow, fastest_first, same_code
 from .prediction.kernels import KernelsPrediction, Request
 from .prediction.timeline import Timeline
 from .refusal import DoesNotFit, Refused
-from .residency.l1_reuse import kept_of
+from .residency.l1_room import kept_of
 from .residency.residency import residency_of_ctas
 from .sass.local_memory import spilled_bytes
 from .trace.cta.traced_kernel import CompiledKernel

@@ -12,7 +12,7 @@ from ..device.device import Device
 from ..integers import cdiv
 from ..jobs.stopping import check_wanted
 from ..limits import LINE_BYTES, SUB_CORES
-from ..residency.l1_reuse import hit_curve
+from ..residency.l1_room import hit_curve
 from ..residency.occupancy import warps_per_sub_core
 from ..sm.step_cost import PIPES
 from .clock import clock_ratio_per_sm

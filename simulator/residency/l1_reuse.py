@@ -8,39 +8,19 @@ say, lies as far back as all that a CTA moves.
 
 from collections.abc import Iterator, Set
 from itertools import islice
-from math import inf, prod
+from math import inf
 from typing import NamedTuple
-
-import numpy as np
 
 from ..core.engine.l1 import REACH, hit_share
 from ..device.device import Device
-from ..launch.program import THROUGH_L1, Launch, Resources
+from ..launch.program import THROUGH_L1, Launch
 from ..launch.walk import Access, executions, moved_bytes, pieces_of
-from .residency import Residency, residency_of_ctas
+from .l1_room import hit_curve
+from .residency import Residency
 
 STORED = ""
 MOST_TILES = 2000
 """Loads and stores of a CTA that are followed."""
-
-
-def hit_curve(device: Device, room_bytes: float) -> np.ndarray:
-    """Share of loads that hit, by what was moved since, as `core.engine.l1` takes it: float64 (2, points).
-
-    Args:
-        room_bytes: of L1; sets of a whole one fill more evenly than those that shared memory leaves.
-    """
-    numbers = device.sm
-    whole = np.interp(room_bytes / device.l1_bytes, numbers.l1_room_fractions, (0.0, 1.0)) if device.l1_bytes else 0.0
-    part, all_of_it = np.array(numbers.l1_reach_fractions), np.array(numbers.l1_whole_reach_fractions)
-    return np.array((part + whole * (all_of_it - part), numbers.l1_hit_fractions), dtype=np.float64)
-
-
-def kept_of(resources: Resources, grid: tuple[int, int, int], device: Device) -> float:
-    """How much each CTA of an SM may move until L1 loses what it moved first [B]. Raises: DoesNotFit: no CTA does."""
-    residency = residency_of_ctas(resources, resources.warps_per_cta, prod(grid), device)
-    room = residency.l1_bytes
-    return float(hit_curve(device, room)[REACH, 0]) * room / residency.ctas_per_busy_sm
 
 
 class Served(NamedTuple):

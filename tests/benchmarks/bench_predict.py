@@ -23,7 +23,7 @@ from tilesight.kernels.compile.calls import compile_calls
 from tilesight.simulator.predict_kernels import CompiledLaunch, predict_kernels
 from tilesight.simulator.prediction.kernel_row import KernelRow
 from tilesight.simulator.prediction.kernels import Request
-from tilesight.simulator.residency.l1_reuse import kept_of
+from tilesight.simulator.residency.l1_room import kept_of
 from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 from tilesight.simulator.trace.program.launch import launches_of, trace
 from zoo import rowwise, tiled

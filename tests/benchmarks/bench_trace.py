@@ -18,7 +18,7 @@ from tilesight.kernels.launch.registry import find_twin
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.refusal import Refusal
-from tilesight.simulator.residency.l1_reuse import kept_of
+from tilesight.simulator.residency.l1_room import kept_of
 from tilesight.simulator.resolve import resolve
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel

@@ -12,7 +12,7 @@ if missing_package() is None:
     from tilesight.kernels.compile.calls import compile_calls
     from tilesight.simulator.launch.walk import steps
     from tilesight.simulator.refusal import Refused
-    from tilesight.simulator.residency.l1_reuse import kept_of
+    from tilesight.simulator.residency.l1_room import kept_of
     from tilesight.simulator.simulate_launches import simulate_launches
     from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
     from tilesight.simulator.trace.program import continued, whole_grid

@@ -22,7 +22,7 @@ from tilesight.kernels.launch.registry import find_twin
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import accesses, steps, tally
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.residency.l1_reuse import kept_of
+from tilesight.simulator.residency.l1_room import kept_of
 from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate_launches import simulate_launches

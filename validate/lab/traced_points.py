@@ -31,7 +31,7 @@ from tilesight.simulator.arguments import Settings
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.refusal import Refusal, granted
-from tilesight.simulator.residency.l1_reuse import kept_of
+from tilesight.simulator.residency.l1_room import kept_of
 from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.simulate import predict
 from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel

@@ -8,7 +8,7 @@ from tilesight.kernels.capture.lowering import lower
 from tilesight.kernels.compile.calls import compile_calls
 from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.launch.walk import accesses
-from tilesight.simulator.residency.l1_reuse import kept_of
+from tilesight.simulator.residency.l1_room import kept_of
 from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 from tilesight.simulator.trace.program.launch import Traced, launches_of, trace
 

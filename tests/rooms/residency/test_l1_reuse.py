@@ -12,7 +12,8 @@ from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.launch.program import Launch, Loop, Resources, Step, Tensor, Tile, TileProgram
 from tilesight.simulator.launch.traced import Phase
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.residency.l1_reuse import Served, hit_curve, kept_of, served_by_l1
+from tilesight.simulator.residency.l1_reuse import Served, served_by_l1
+from tilesight.simulator.residency.l1_room import hit_curve, kept_of
 from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sass.flow import Flow, find_flow
 from tilesight.simulator.schedules.config import Config
