@@ -83,7 +83,7 @@ def test_a_launch_keeps_its_answer_where_do_bench_cannot_be_told(
     monkeypatch.setenv("TILESIGHT_PREDICTIONS", "off")
     assert main(["predict", f"{file}:run", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["complete"] and list(answer["times"]) == ["single", "sustained"]
+    assert answer["complete"] and list(answer["times"]) == ["single", "sustained", "graph"]
     assert any("no time as do_bench shows it" in note and "no zeros" in note for note in answer["launches"][0]["notes"])
     assert main(["predict", f"{file}:run", "--as", "do_bench"]) == 1
     assert "its time as do_bench shows it is not predicted" in capsys.readouterr().out
