@@ -1,7 +1,6 @@
 """From torch tensors to the kernels: descriptors, what they write, and the three launches."""
 
 from dataclasses import dataclass
-from math import e, log2
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from ...simulator.problems.attention_backward import AttentionBackwardProblem
 from ..backward.call import Gradients
 from ..flash3.call import descriptor
+from ..launch.numbers import LOG2_E
 from .kernel import BLOCK_N, HALF, gradients_kernel
 from .rows import convert_kernel, prepare_kernel
 
@@ -60,7 +60,7 @@ def prepare(given: dict[str, torch.Tensor], problem: AttentionBackwardProblem) -
     arguments = (
         *queries, *keys, plain_descriptor(numbers, 1, [2 * block_m]),
         plain_descriptor(sums, SUM_COLUMNS, [HALF * HALF // SUM_COLUMNS, SUM_COLUMNS]),
-        seqlen_q, seqlen_k, heads // kv_heads, q_tiles, k_tiles, scale, scale * log2(e), block_m, dim,
+        seqlen_q, seqlen_k, heads // kv_heads, q_tiles, k_tiles, scale, scale * LOG2_E.value, block_m, dim,
         problem.causal, seqlen_k % BLOCK_N != 0, AT_A_TIME if problem.causal else 1,
     )  # fmt: skip
     return Prepared(

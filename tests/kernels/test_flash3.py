@@ -13,6 +13,7 @@ if missing_package():
 
 import torch
 import triton
+from support.hopper import Hopper
 from tilesight.kernels.differentiable import attention, enough_tiles, takes_flash3
 from tilesight.kernels.flash3 import Options, flash3
 from tilesight.kernels.flash3.entry import DIMS, DTYPES, TRITON, refused
@@ -25,8 +26,6 @@ if not triton.__version__.startswith(f"{TRITON}."):
 
 from tilesight.kernels.flash3.call import pack_of, prepare, scale_tensors
 from tilesight.kernels.flash3.kernel import flash3_kernel
-from triton.backends.compiler import GPUTarget
-from triton.backends.nvidia.driver import CudaDriver
 
 import tilesight
 from tilesight import kernels
@@ -144,29 +143,9 @@ def test_attention_takes_the_faster_kernel_by_a_rule() -> None:
     assert kernels.attention is attention
 
 
-class _Hopper(CudaDriver):  # type: ignore[misc]
-    """Compiles for sm_90 where there is no GPU."""
-
-    def __init__(self) -> None:
-        pass
-
-    def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cuda", 90, 32)
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: int) -> int:
-        return 0
-
-    @staticmethod
-    def is_active() -> bool:
-        return True
-
-
 def test_it_compiles_for_hopper_without_a_spill(monkeypatch: pytest.MonkeyPatch) -> None:
     """Causal fp16, D = 128: no local memory, room on an SM, products by warp groups."""
-    monkeypatch.setattr(triton.runtime.driver, "_active", _Hopper())
+    monkeypatch.setattr(triton.runtime.driver, "_active", Hopper())
     q, k, v = (torch.zeros(1, 2, 1024, 128, dtype=torch.float16) for _ in range(3))
     launch = prepare(q, k, v, problem_of(q, k, v, causal=True), sms=132)
     compiled = flash3_kernel.warmup(*launch.arguments, num_warps=4, grid=launch.grid)
@@ -179,7 +158,7 @@ def test_it_compiles_for_hopper_without_a_spill(monkeypatch: pytest.MonkeyPatch)
 def test_a_window_begins_where_the_tile_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups find a tile's first key tile inside their loop over tiles, not as a value that it carries."""
     # Carried, it keeps its first value in Triton 3.6, and a group waits for ever where windows move up its list.
-    monkeypatch.setattr(triton.runtime.driver, "_active", _Hopper())
+    monkeypatch.setattr(triton.runtime.driver, "_active", Hopper())
     q, k, v = (torch.zeros(1, 2, 1024, 128, dtype=torch.float16) for _ in range(3))
     launch = prepare(q, k, v, problem_of(q, k, v, causal=True, window=17), sms=132)
     text = flash3_kernel.warmup(*launch.arguments, num_warps=4, grid=launch.grid).asm["ttgir"]

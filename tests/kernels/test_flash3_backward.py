@@ -12,13 +12,12 @@ if missing_package():
 
 import torch
 import triton
+from support.hopper import Hopper
 from tilesight.kernels import differentiable
 from tilesight.kernels.backward.call import problem_of_backward
 from tilesight.kernels.flash3.entry import TRITON
 from tilesight.kernels.flash3_backward import flash3_backward
 from tilesight.kernels.flash3_backward.entry import refused
-from triton.backends.compiler import GPUTarget
-from triton.backends.nvidia.driver import CudaDriver
 
 if not triton.__version__.startswith(f"{TRITON}."):
     pytest.skip(f"written in the Gluon of Triton {TRITON}", allow_module_level=True)
@@ -27,26 +26,6 @@ from tilesight.kernels.flash3_backward.call import Prepared, prepare
 from tilesight.kernels.flash3_backward.kernel import gradients_kernel
 
 SMEM_BYTES = 227 * 1024
-
-
-class _Hopper(CudaDriver):  # type: ignore[misc]
-    """Compiles for sm_90 where there is no GPU."""
-
-    def __init__(self) -> None:
-        pass
-
-    def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cuda", 90, 32)
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: int) -> int:
-        return 0
-
-    @staticmethod
-    def is_active() -> bool:
-        return True
 
 
 def prepared(dim: int, causal: bool, rows: int = 1000, keys: int = 1024, share: int = 2) -> Prepared:
@@ -104,7 +83,7 @@ def test_launches_cover_queries_keys_and_sums(dim: int, block_m: int) -> None:
 @pytest.mark.parametrize("dim", [64, 128])
 def test_it_compiles_for_hopper(monkeypatch: pytest.MonkeyPatch, dim: int) -> None:
     """Room on an SM; P and dS operands in registers; dQ added by TMA; no product waits for another, nothing spills."""
-    monkeypatch.setattr(triton.runtime.driver, "_active", _Hopper())
+    monkeypatch.setattr(triton.runtime.driver, "_active", Hopper())
     launch = prepared(dim, causal=False)
     compiled = gradients_kernel.warmup(*launch.main[1], num_warps=4, grid=launch.main[0])
     assert compiled.metadata.shared <= SMEM_BYTES

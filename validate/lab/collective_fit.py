@@ -24,7 +24,7 @@ from tilesight.validate.tables.rows import COLLECTIVE_ITEM_BYTES, TableRow, read
 
 RINGS = ("ll_s", "ll_step_s", "ll_bytes_per_s", "simple_s", "simple_step_s", "simple_fraction", "own_bytes_per_s")
 PAIRS = ("pairs_ll_s", "pairs_ll_bytes_per_s", "pairs_simple_s", "pairs_simple_fraction")
-PCIE, NVLINK = ("four_fraction", "eight_fraction"), ("ll128_s", "ll128_step_s", "ll128_bytes_per_s")
+PCIE, NVLINK = ("pcie_few_fraction", "pcie_many_fraction"), ("ll128_s", "ll128_step_s", "ll128_bytes_per_s")
 SWITCH = ("switch_s", "switch_fraction")
 MOST = {"own_bytes_per_s": 2e12, "_step_s": 2e-5, "_s": 1e-4, "_fraction": 1.0}
 MB = 1 << 20

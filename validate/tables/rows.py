@@ -92,11 +92,12 @@ def read_rows(path: Path, kind: Kind, devices: Sequence[str]) -> list[TableRow]:
     rows = []
     try:
         for file in _files(path, f"{FILES[kind]}.parquet"):
-            entries = read_table(file).to_pylist()
-            # Some tables do not name their GPU.
-            device = device_of_product(str(entries[0].get("device", ""))) if entries else None
+            table = read_table(file)
+            # Some tables do not name their GPU; to make rows of those that nobody asked for takes long.
+            named = "device" in table.column_names
+            device = device_of_product(str(table["device"][0])) if named else None
             if device and device in devices:
-                rows += [row_of(entry, kind, device) for entry in entries]
+                rows += [row_of(entry, kind, device) for entry in table.to_pylist()]
     except (BadZipFile, KeyError, OSError) as error:
         raise ValueError(f"{str(path)!r}: cannot be read as tables of aiconfigurator-core ({error})") from None
     if not rows:

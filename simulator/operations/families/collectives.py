@@ -3,8 +3,8 @@
 NCCL takes the fastest of its protocols, each a fixed time, a latency for each step of the ring, and the bytes that a
 GPU sends over what the protocol reaches of its links: LL and LL128 send flags with the data, Simple fences. The same
 CTAs copy or add a GPU's own share. An all-reduce of eight GPUs may have the switch add (NVLS). Over PCIe there is no
-LL128, and GPUs share bridges and what joins the processors: each has less, the more take part. The numbers are those
-of the table `collective` (`device/torch_kernels`).
+LL128, and each GPU has less of its link, the more take part. The numbers are those of the table `collective`
+(`device/torch_kernels`).
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ OVER_PCIE = " over PCIe, as on the one host that was measured: others join their
 HOST_GPUS = 8
 """GPUs that one host's NVLink switch joins; with all of them NCCL adds in the switch."""
 FEW = 4
-"""Of three and four GPUs over PCIe a GPU has the one share of its bandwidth, of more the other."""
+"""GPUs over PCIe, up to which each has `pcie_few_fraction` of what one of two has; of more `pcie_many_fraction`."""
 
 
 def collective(operation: Operation, gpu: KernelCostModel) -> Kernels:
@@ -87,7 +87,7 @@ def protocols(kind: str, ranks: int, size: float, gpu: KernelCostModel) -> Itera
     def cost(name: str) -> float:
         return gpu.cost(f"collective.{name}")
 
-    shared = 1.0 if switched or ranks == 2 else cost("four_fraction" if ranks <= FEW else "eight_fraction")
+    shared = 1.0 if switched or ranks == 2 else cost("pcie_few_fraction" if ranks <= FEW else "pcie_many_fraction")
 
     def made(name: str, waits_s: float, sent: float, bytes_per_s: float, own_s: float = 0) -> tuple[float, str, float]:
         return waits_s + sent / (shared * bytes_per_s) + own_s, name, waits_s

@@ -1,6 +1,8 @@
 """Many predictions: kept as they come, done again where a worker is lost, the same whoever answers and whoever dies."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 from distributed import KilledWorker
 from support import killed_sweeps
-from support.killed_sweeps import CALLS, TARGET, made_answer
+from support.killed_sweeps import CALLS, TARGET, made_answer, process_of
 from support.made_rows import prediction_of, row_of
 from tilesight.kernels.compile.call import KernelLaunch
 from tilesight.simulator.device.device import Device, load_device
@@ -22,7 +24,7 @@ from tilesight.simulator.store.store import Store
 
 from tilesight.tuning import answers
 from tilesight.tuning.answers import predict_all
-from tilesight.tuning.workers import Job, LostWorkers
+from tilesight.tuning.workers import Job, LostWorkers, Processes, worked
 
 MOMENTS = 200
 KILLED = KilledWorker("j", SimpleNamespace(address="tcp://a"), 3)
@@ -52,6 +54,28 @@ def test_the_answer_does_not_depend_on_who_works(threads: int, together: int) ->
     alone = predict_all(CALLS, TARGET, store=None, workers=1)
     with ThreadPoolExecutor(threads) as executor:
         assert predict_all(CALLS, TARGET, store=None, executor=executor, together=together) == alone
+
+
+def test_processes_stay_until_one_is_lost() -> None:
+    """The next call finds the process of the one before; after a loss there is another, and all is answered."""
+    processes, jobs = (
+        Processes(1),
+        [Job(keys=(str(number),), calls=(CALLS[number],), target=TARGET) for number in (0, 1)],
+    )
+
+    def answering() -> set[int]:
+        answered = [pid for _, pid in worked(jobs, process_of, lambda job, why: 0, processes, 2)]
+        assert len(answered) == len(jobs)
+        return set(answered)
+
+    try:
+        (first,) = answering()
+        assert answering() == {first} != {os.getpid()}
+        os.kill(first, signal.SIGKILL)
+        (second,) = answering()
+        assert second not in (0, first)
+    finally:
+        processes.end()
 
 
 class Losing(Executor):

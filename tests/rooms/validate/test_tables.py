@@ -42,6 +42,10 @@ def wheel(folder: Path, monkeypatch: pytest.MonkeyPatch, product: str = "NVIDIA 
     rows = [entry | {"gemm_dtype": "bfloat16", "m": m, "n": 4096, "latency": 0.02} for m in range(1, 21)]
 
     class Table(dict[str, list[str]]):
+        @property
+        def column_names(self) -> list[str]:
+            return [*self]
+
         def to_pylist(self) -> list[dict[str, object]]:
             return rows
 

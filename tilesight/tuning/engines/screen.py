@@ -56,7 +56,7 @@ def screened(
         works = [static_work(item, launch, layer, device, tiles, counts) for launch in layer.products(batch)]
         return [static_times_s(work, device) for work in works]
 
-    timed = sorted(((rank_of(times), place, times) for place, times in enumerate(map(times_s, items))))
+    timed = sorted((rank_of(times), place, times) for place, times in enumerate(map(times_s, items)))
     return [(items[place], sum(map(sum, times))) for _, place, times in timed[: portion.of(len(items))]]
 
 
