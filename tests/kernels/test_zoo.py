@@ -16,7 +16,9 @@ if missing_package() is None:
     from tilesight.simulator.launch.walk import executions, steps
     from tilesight.simulator.residency.residency import residency_of
     from tilesight.simulator.sm import from_code, l1_hits
+    from zoo.arguments import case_of, half, whole
     from zoo.cases import CASES
+    from zoo.lengths import tiles_of_sequences
     from zoo.traced import DEVICE, sectors, traced
 else:
     CASES = {}
@@ -55,6 +57,23 @@ def test_a_traced_program_touches_what_the_interpreter_touches(name: str, record
     assert sectors(launch) == as_stores(recorded[name])
     assert kernel.known == kernel.accesses > 0
     assert [note for note in kernel.notes if "the compiler does not know these multiples" not in note] == []
+
+
+def test_a_tile_of_rows_is_found_by_a_search_in_every_cta() -> None:
+    """Of 17 sequences, as vLLM's attention finds its own: each CTA moves the rows that are left of its sequence."""
+    lengths, rows, row_sectors = [9, 1, 5, 3, 2, 11, 9, 4, 7, 1, 12, 3, 8, 6, 2, 5, 10], 4, 4
+    offsets = [sum(lengths[:number]) for number in range(len(lengths) + 1)]
+    ctas = offsets[-1] // rows + len(lengths)
+    left = dict.fromkeys(range(ctas), 0)
+    for number, (begin, length) in enumerate(zip(offsets, lengths, strict=False)):
+        for tile in range(-(-length // rows)):
+            left[begin // rows + number + tile] = min(rows, length - tile * rows)
+    x, z = half(offsets[-1], 64), half(offsets[-1], 64)
+    case = case_of(tiles_of_sequences, (ctas,), whole(offsets), x, z, len(lengths), D=64, R=rows)
+    kernel, launch = traced(case)
+    moved = sectors(launch)
+    assert [len(moved[f"{cta},0,0"].get("load X", ())) for cta in left] == [row_sectors * left[cta] for cta in left]
+    assert kernel.known == kernel.accesses > 0
 
 
 def test_what_an_atomic_gives_back_is_waited_for_where_the_code_waits() -> None:

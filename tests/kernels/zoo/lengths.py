@@ -85,6 +85,26 @@ def searched(OFFSETS, X, Z, B, D: tl.constexpr):
 
 
 @triton.jit
+def tiles_of_sequences(OFFSETS, X, Z, B, D: tl.constexpr, R: tl.constexpr):
+    tile = tl.program_id(0)
+    left, right = 0, B
+    while left < right:
+        middle = (left + right) // 2
+        if tl.load(OFFSETS + middle) // R + middle <= tile:
+            left = middle + 1
+        else:
+            right = middle
+    sequence = left - 1
+    begin, end = tl.load(OFFSETS + sequence), tl.load(OFFSETS + sequence + 1)
+    row = (tile - begin // R - sequence) * R
+    if row >= end - begin:
+        return
+    r, c = begin + row + tl.arange(0, R), tl.arange(0, D)
+    at = r[:, None] * D + c[None, :]
+    tl.store(Z + at, tl.load(X + at, mask=(r < end)[:, None], other=0.0), mask=(r < end)[:, None])
+
+
+@triton.jit
 def windows(X, TABLE, Z, D: tl.constexpr, W: tl.constexpr, R: tl.constexpr):
     cta = tl.program_id(0)
     c = tl.arange(0, D)
@@ -159,10 +179,6 @@ CASES = {
     ),
     "nearest": case_of(nearest, (5,), single(40, 40), single(5, 100), 40, 100, 0.4, BLOCK=128),
     "searched": case_of(searched, (9,), whole([0, 2, 3, 7, 9]), half(64, 64), half(9, 64), 4, D=64),
-    "searched_farther": case_of(
-        searched, (40,), whole([0, 1, 2, 3, 5, 8, 9, 9, 14, 20, 21, 22, 23, 30, 31, 39, 40]), half(136, 64),
-        half(40, 64), 16, D=64,
-    ),
     "windows": case_of(
         windows, (3,), half(64, 64),
         whole([k if k % 5 else -1 for k in shuffled(64, 13, 48)]), single(3, 64), D=64, W=16, R=8,
