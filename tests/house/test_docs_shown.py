@@ -39,7 +39,6 @@ COMPUTED = {
         "257 MB": "[125 MB] + [132 MB]",
         "704 MB": "[336 MB] + [368 MB]",
         "312 TFLOP/s": "[275 GFLOP] / [881 us]",
-        "61 %": "[191 TFLOP/s] / 312e12",
     },
     "README.md": {},
 }

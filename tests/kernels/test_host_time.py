@@ -4,9 +4,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+
+if missing_package():
+    pytest.skip(str(missing_package()), allow_module_level=True)
+
 import torch
 from tilesight.kernels.launch import launch
-from tilesight.simulator.device.device import load_device
 
 
 @pytest.fixture

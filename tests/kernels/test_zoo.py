@@ -59,9 +59,18 @@ def test_a_traced_program_touches_what_the_interpreter_touches(name: str, record
     assert [note for note in kernel.notes if "the compiler does not know these multiples" not in note] == []
 
 
-def test_a_tile_of_rows_is_found_by_a_search_in_every_cta() -> None:
-    """Of 17 sequences, as vLLM's attention finds its own: each CTA moves the rows that are left of its sequence."""
-    lengths, rows, row_sectors = [9, 1, 5, 3, 2, 11, 9, 4, 7, 1, 12, 3, 8, 6, 2, 5, 10], 4, 4
+@pytest.mark.parametrize(
+    ("lengths", "rows"),
+    [
+        ([9, 1, 5, 3, 2, 11, 9, 4, 7, 1, 12, 3, 8, 6, 2, 5, 10], 4),
+        ([1, 5, 1, 12, 2, 11, 9], 4),
+        ([1, 2, 3, 2, 1], 4),
+        ([2, 3, 6, 7], 8),
+    ],
+)
+def test_a_tile_of_rows_is_found_by_a_search_in_every_cta(lengths: list[int], rows: int) -> None:
+    """As vLLM's attention finds its own: each CTA moves the rows left of its sequence; warps beyond them exit."""
+    row_sectors = 4
     offsets = [sum(lengths[:number]) for number in range(len(lengths) + 1)]
     ctas = offsets[-1] // rows + len(lengths)
     left = dict.fromkeys(range(ctas), 0)

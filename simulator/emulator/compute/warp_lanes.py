@@ -13,7 +13,7 @@ import numpy as np
 from ...limits import WARP_THREADS
 from ..thread_values import WORD_MASK, Array, Known, Value, signed
 
-FIRST, LAST = (0, 2), (1, 3)
+FIRST, LAST = slice(0, None, 2), slice(1, None, 2)
 """Of threads that stand for warps, the first and the last lane of each."""
 REDUCTIONS: dict[str, Callable[[Array], Array]] = {
     "SUM": lambda values: values.sum(axis=2, keepdims=True),

@@ -1,10 +1,12 @@
 """How often each CTA of a launch executes each basic block: many CTAs at a time, by four probe threads of each.
 
 Probe threads are the first and the last lane of the first and of the last warp: where code branches at the edges of a
-tile, these do. Where branches depend on what threads exchange, all threads are followed.
+tile, these do. Where they run different blocks in some CTA, as where warps beyond a tile exit, the two lanes of every
+warp are followed. Where branches depend on what threads exchange, all threads are.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -22,24 +24,36 @@ from .address_slice import AddressSlice, Tracer, find_deciding_slice
 from .traced_kernel import CompiledKernel, TracedKernel
 from .unknown_values import UnknownValues
 
-CTAS_AT_ONCE = 1 << 15
-"""CTAs that are followed at a time, to bound memory."""
+PROBES_AT_ONCE = 1 << 17
+"""Probe threads that are followed at a time, to bound memory."""
 THREADS_AT_ONCE = 1 << 18
 """Threads where all of each CTA are followed: their state stays in the caches of the host's processor."""
-PROBES = 4
+ENDS = 2
+"""Probe threads of a warp."""
+PROBES = 2 * ENDS
 """Probe threads of a CTA."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCounts:
+    """Which blocks CTAs run.
+
+    Args:
+        executions: of each block, in the warp of a CTA that executes it most often, int64 (CTAs, blocks);
+        warps: how many of the warps that were followed execute it at all, int64 (CTAs, blocks).
+    """
+
+    executions: Array
+    warps: Array
 
 
 def count_blocks(
     subject: TracedKernel, doubts: UnknownValues, ctas: Sequence[int] | None = None, most_steps: int = MAX_STEPS
-) -> Array:
-    """Executions of each basic block, in the warp of a CTA that executes it most often.
+) -> BlockCounts:
+    """Which blocks each CTA runs, and how often.
 
     Args:
         ctas: numbers of CTAs, all where None; most_steps: as of `run_blocks`.
-
-    Returns:
-        int64 (CTAs, blocks).
 
     Raises:
         Refused: a branch depends on what is not known.
@@ -47,12 +61,15 @@ def count_blocks(
     """
     code_slice = find_deciding_slice(subject)
     counted = range(subject.kernel.ctas) if ctas is None else ctas
-    if code_slice.all_threads:
-        return _count(subject, code_slice, doubts, counted, most_steps, all_threads=True)
-    try:
-        return _count(subject, code_slice, doubts, counted, most_steps, all_threads=False)
-    except LanesDiffer:
-        return _count(subject, code_slice, doubts, counted, most_steps, all_threads=True)
+    warps = range(subject.kernel.warps)
+    if not code_slice.all_threads:
+        try:
+            ends = _count(subject, code_slice, doubts, counted, most_steps, (warps[0], warps[-1]))
+            alike = len(warps) <= 2 or not (ends.warps == 1).any()
+            return ends if alike else _count(subject, code_slice, doubts, counted, most_steps, warps)
+        except LanesDiffer:
+            pass
+    return _count(subject, code_slice, doubts, counted, most_steps, None)
 
 
 def _count(
@@ -61,40 +78,41 @@ def _count(
     doubts: UnknownValues,
     counted: Sequence[int],
     most_steps: int,
-    all_threads: bool,
-) -> Array:
-    """The same. Args: all_threads: or the probe threads alone, which wait at no barrier."""
+    ends_of: Sequence[int] | None,
+) -> BlockCounts:
+    """The same. Args: ends_of: warps of which two lanes are followed, which wait at no barrier; None: all threads."""
     kernel, flow, places = subject.kernel, subject.flow, code_slice.places
-    if not all_threads:
+    if ends_of is not None:
         places = tuple(tuple(p for p in block if flow.instructions[p].family not in BARRIERS) for block in places)
     code = compile_blocks(flow, places, access_steps(subject, code_slice, doubts, lambda *_: None), doubts.settle)
     may_leap = Tracer(subject, code_slice, doubts).may_leap
-    width = kernel.warps if all_threads else PROBES
-    step = max(1, THREADS_AT_ONCE // (kernel.warps * WARP_THREADS)) if all_threads else CTAS_AT_ONCE
-    parts = []
+    width = kernel.warps if ends_of is None else ENDS * len(ends_of)
+    step = max(1, (THREADS_AT_ONCE // WARP_THREADS if ends_of is None else PROBES_AT_ONCE) // width)
+    executions, warps = [], []
     for begin in range(0, len(counted), step):
         ctas = np.array(counted[begin : begin + step], dtype=np.int64)
-        special = kernel.special_registers(ctas) if all_threads else probe_registers(kernel, ctas)
-        threads = Threads(constants=subject.constants, special=special, whole=all_threads)
+        special = kernel.special_registers(ctas) if ends_of is None else probe_registers(kernel, ctas, ends_of)
+        threads = Threads(constants=subject.constants, special=special, whole=ends_of is None)
         leaper = Leaper(flow, code, places, len(ctas), may_leap, None, code_slice.exchanging)
         counts, _ = run_blocks(flow, code, threads, len(ctas), width, most_steps=most_steps, leaper=leaper)
-        parts.append(counts.max(axis=1))
-    return np.concatenate(parts)
+        by_warp = counts.reshape(len(ctas), -1, 1 if ends_of is None else ENDS, len(flow.blocks))
+        executions.append(counts.max(axis=1))
+        warps.append(by_warp.any(axis=2).sum(axis=1))
+    return BlockCounts(np.concatenate(executions), np.concatenate(warps))
 
 
-def probe_registers(kernel: CompiledKernel, ctas: Array, warps: tuple[int, int] | None = None) -> dict[str, Value]:
-    """Special registers of the probe threads: the first and last lane of the first and last warp of each CTA.
+def probe_registers(kernel: CompiledKernel, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
+    """Special registers of the first and the last lane of some warps of each CTA.
 
-    Each is taken for a warp of one lane: arrays of (CTAs, 4, 1). Args: warps: these, in the place of those two.
+    Each is taken for a warp of one lane: arrays of (CTAs, 2 * warps, 1).
     """
     special = kernel.special_registers(ctas)
-    first, last = warps or (0, kernel.warps - 1)
-    ends = [_last_lane(kernel, warp) for warp in (first, last)]
-    lanes = np.array([0, ends[0], 0, ends[1]], dtype=np.int64).reshape(1, PROBES, 1)
-    warp = np.array([first, first, last, last], dtype=np.int64).reshape(1, PROBES, 1)
+    lanes = np.array([lane for warp in warps for lane in (0, _last_lane(kernel, warp))], dtype=np.int64)
+    lanes = lanes.reshape(1, -1, 1)
     special["SR_LANEID"] = lanes, True
     special["SR_LTMASK"] = lanes_below(lanes), True
-    return special | thread_numbers(lanes + WARP_THREADS * warp, kernel.resources.threads)
+    numbers = lanes + WARP_THREADS * np.repeat(np.array(warps, dtype=np.int64), ENDS).reshape(1, -1, 1)
+    return special | thread_numbers(numbers, kernel.resources.threads)
 
 
 def _last_lane(kernel: CompiledKernel, warp: int) -> int:

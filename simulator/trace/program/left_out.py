@@ -72,7 +72,7 @@ def _added(subject: TracedKernel, doubts: UnknownValues, cta: int) -> str:
     sizes = np.array([block.stop - block.first for block in subject.flow.blocks], dtype=np.int64)
     try:
         never, always = (
-            int((count_blocks(subject, policy, [cta], MOST_STEPS) @ sizes)[0])
+            int((count_blocks(subject, policy, [cta], MOST_STEPS).executions @ sizes)[0])
             for policy in (UnknownValues(subject), taking)
         )
     except (CannotFollow, Refused):

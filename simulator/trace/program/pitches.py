@@ -65,8 +65,8 @@ def rows_of(size_bytes: int, pieces: Sequence[Piece]) -> Rows:
     least = SECTOR_BYTES if all(piece.rectangle.rows >= TALL_ROWS for piece in pieces) else LEAST_PITCH
     for pitch in candidates:
         if pitch >= min(least, size_bytes):
-            # Short rows begin where the storage does, or sectors of several rows would not lie in lines together.
-            for origin in (-_first(pieces) % pitch, 0) if pitch >= LEAST_PITCH else (0, -_first(pieces) % pitch):
+            # Rows begin where the storage does, where they can: so sectors of several short ones lie in lines together.
+            for origin in (0, -_first(pieces) % pitch):
                 rows = Rows(pitch, origin)
                 if all(_fits(piece, rows) for piece in pieces):
                     return rows

@@ -1,4 +1,4 @@
-"""Classes of CTAs: those that run the same blocks take one control path; of these, those that mask alike are a class.
+"""Classes of CTAs: those that run the same blocks, by as many warps, take one path; of these, those that mask alike.
 
 One CTA of each class is followed for all of it. Trip counts and base addresses are each CTA's own.
 """
@@ -13,6 +13,7 @@ from ...emulator.thread_values import Array
 from ...sass.memory_instructions import GLOBAL_LOADS
 from ..cta.address_slice import AddressSlice, Tracer
 from ..cta.bases import find_bases
+from ..cta.block_counts import BlockCounts
 from ..cta.cta_run import MOST_ACCESSES, CtaRun, follow_cta, follow_ctas
 from ..cta.group import CtaGroup, regions_exchanging
 from ..cta.traced_kernel import TracedKernel
@@ -85,7 +86,7 @@ class PathClass:
 def classes_of(
     subject: TracedKernel,
     code_slice: AddressSlice,
-    counts: Array,
+    counts: BlockCounts,
     kept_bytes: float,
     doubts: UnknownValues,
     notes: list[str],
@@ -93,13 +94,13 @@ def classes_of(
     """Follow one CTA of each class.
 
     Args:
-        counts: executions of each block, int64 (CTAs, blocks); kept_bytes: as in `CtaClass`;
+        counts: of the blocks that each CTA runs; kept_bytes: as in `CtaClass`;
         notes: gets remarks, one line each.
 
     Raises:
         Refused: an access lies out of bounds, or depends on what is not known; one line.
     """
-    path_of = number_rows((column > 0 for column in counts.T), len(counts))
+    path_of = number_rows(counts.warps.T, len(counts.warps))
     sizes = np.bincount(path_of)
     order = np.argsort(-sizes, kind="stable")
     if len(order) > MOST_PATHS:
@@ -108,7 +109,7 @@ def classes_of(
             f" {len(order) - MOST_PATHS} rarest are approximated by the most common one"
         )
         path_of = np.where(np.isin(path_of, order[:MOST_PATHS]), path_of, order[0])
-    classifier = _Classifier(Tracer(subject, code_slice, doubts), counts, kept_bytes, notes)
+    classifier = _Classifier(Tracer(subject, code_slice, doubts), counts.executions, kept_bytes, notes)
     classes: list[PathClass] = []
     for number in order[:MOST_PATHS]:
         classes += classifier.classes(np.flatnonzero(path_of == number))
@@ -120,7 +121,8 @@ class _Classifier:
     """Makes the classes of a launch.
 
     Args:
-        counts, kept_bytes, notes: as in `classes_of`; checked: numbers of CTAs known to stay within their tensors;
+        counts: executions of each block, int64 (CTAs, blocks); kept_bytes, notes: as in `classes_of`;
+        checked: numbers of CTAs known to stay within their tensors;
         copies: what all CTAs copy, where that was asked for.
     """
 

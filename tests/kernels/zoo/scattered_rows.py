@@ -43,7 +43,7 @@ def gathered_pairs(IDS, X, Y, Q, Z, length, BM: tl.constexpr, BN: tl.constexpr, 
 
 CASES = {
     "embedding_rows_of_many_ctas": case_of(
-        embedding_rows, (CTAS,), whole(drawn(300, 190, seed=10)), half(300, 64), half(190, 64), 190, D=64, R=4
+        embedding_rows, (CTAS,), whole(drawn(300, 191, seed=10)), half(300, 64), half(191, 64), 191, D=64, R=4
     ),
     "scatter_add_of_many_ctas": case_of(
         scatter_add, (CTAS,), single(CTAS * 8, 32), whole([row - 20 for row in drawn(200, CTAS * 8, seed=11)]),

@@ -75,7 +75,7 @@ def test_what_is_leaped_over_is_as_if_it_were_followed(trips: int, stages: int, 
             outcomes.append(
                 (
                     [as_lists(run) for run in runs],
-                    count_blocks(subject, UnknownValues(subject)).tolist(),
+                    count_blocks(subject, UnknownValues(subject)).executions.tolist(),
                     {
                         place: [
                             {at: values.tolist() for at, values in table.items()} for table in (of.addresses, of.active)

@@ -31,7 +31,7 @@ def guarded(*side: str, after: tuple[str, ...] = STORED) -> tuple[str, ...]:
 def counted(subject: TracedKernel) -> tuple[np.ndarray, UnknownValues]:
     """Executions of each block of each CTA, and what was settled."""
     doubts = UnknownValues(subject)
-    return count_blocks(subject, doubts), doubts
+    return count_blocks(subject, doubts).executions, doubts
 
 
 def test_a_loop_behind_a_branch_on_values_is_never_taken_and_a_note_says_what_it_would_add() -> None:

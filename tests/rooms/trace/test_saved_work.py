@@ -39,7 +39,7 @@ def test_a_loop_that_all_ctas_run_alike_is_leaped_over_as_by_one(monkeypatch: py
     stacks = []
     made = guess.Stack
     monkeypatch.setattr(guess, "Stack", lambda *args: (stacks.append(args), made(*args))[1])
-    counts = count_blocks((subject := subject_of(*LOOP)), UnknownValues(subject))
+    counts = count_blocks((subject := subject_of(*LOOP)), UnknownValues(subject)).executions
     assert {ctas for _, ctas in stacks} == {1}
     assert counts.shape == (len(CTAS), len(subject.flow.blocks)) and (counts[:, 1] == 200).all()
 
