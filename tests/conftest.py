@@ -1,11 +1,16 @@
 """What tests share: examples that no clock decides about, users' files, caches, a reason for each skipped GPU test."""
 
+import os
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tilesight.simulator.cache_folder import cache_folder
+
+# Processes of tests that have a cache of their own take the engine that is compiled already.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "engine"))
 
 # The same examples each time; `make test-random` draws others. Neither gives up what a slow machine takes long for.
 settings.register_profile("house", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -7,6 +7,7 @@ Source: `JITFunction.run` and `compile` of Triton 3.6, whose steps these are.
 """
 
 import inspect
+import warnings
 from collections.abc import Mapping, Sequence
 from ctypes import string_at
 from dataclasses import replace
@@ -29,6 +30,8 @@ from .recorded import WHOLE, RecordedLaunch, RecordedTensor
 from .stores import stored_parameters
 
 NOT_FOR_THE_COMPILER = frozenset({"warmup", "grid"})
+DEFAULT_TAKEN = "TRITON_DEFAULT_FP_FUSION is unset"
+"""How Triton 3.9 begins to warn of its default, which a launch on the GPU would take, too."""
 
 
 def lower(capture: RecordedLaunch, capability: int) -> KernelLaunch:
@@ -99,7 +102,9 @@ def _packed(function: Any, backend: Any, options: Any, bound: Any, specializatio
     Source: Triton 3.5 and newer have a function for it; `JITFunction.run` of 3.4 does so in its midst.
     """
     if hasattr(function, "_pack_args"):
-        return function._pack_args(backend, options, bound, specialization, extra)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=DEFAULT_TAKEN)
+            return function._pack_args(backend, options, bound, specialization, extra)
     from triton._utils import find_paths_if, get_iterable_path
 
     parsed = backend.parse_options(options)

@@ -1,6 +1,6 @@
 """Answers of compilers on disk: one JSON file for each key.
 
-They lie in `simulator.store.folder.cache_folder`.
+They lie in `simulator.cache_folder.cache_folder`.
 Where that cannot be written, nothing is kept, which only costs time; a warning says so once.
 """
 

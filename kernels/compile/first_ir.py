@@ -10,7 +10,7 @@ from typing import Any
 
 from triton._C.libtriton import ir
 
-from ...simulator.store.folder import cache_folder
+from ...simulator.cache_folder import cache_folder
 from .cache import read, write
 from .made_by import triton_version
 

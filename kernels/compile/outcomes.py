@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from subprocess import SubprocessError
 from typing import Any
 
+from ...simulator.cache_folder import cache_folder
 from ...simulator.device.device import Device
 from ...simulator.jobs.pool import cores
 from ...simulator.jobs.processes import WorkerDied
@@ -15,7 +16,6 @@ from ...simulator.limits import WARP_THREADS, WORD_BYTES
 from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
 from ...simulator.sass.constants import Parameter, constant_bank, place_of
-from ...simulator.store.folder import cache_folder
 from . import diagnosis, disassemble, kernel_info
 from .cache import read, write
 from .pool import POOL, Pool, Turns

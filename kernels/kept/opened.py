@@ -15,7 +15,7 @@ from importlib.util import source_from_cache
 from types import FrameType
 from typing import Any
 
-from ...simulator.store.folder import cache_folder
+from ...simulator.cache_folder import cache_folder
 from .witnesses import CACHE, FileFingerprint, Kind, state_of
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT

@@ -6,6 +6,8 @@ The loops allocate nothing and keep nothing, so counting references of the array
 numba takes a cached function for good while the file that defines it is unchanged,
 although functions and constants of other files are compiled into it.
 So the stamp of every cached function here is a digest of all files of this folder and below, and of `limits`.
+They lie in a folder of that name beside kept answers, not in the package: all installs of one source share them, and
+an uninstall leaves nothing that Python would take for the package.
 
 A function that compiled functions call is a *part* of each of them. numba would optimize it, make machine code of it
 and keep it first, at every level of calls anew, though none of it is run: two thirds of the time.
@@ -15,18 +17,21 @@ Here a part goes into its callers as it is, and LLVM sees it once, in the functi
 import gc
 import logging
 import multiprocessing
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numba
 from numba import njit, types
-from numba.core import compiler, event
-from numba.core.caching import IndexDataCacheFile
+from numba.core import compiler, config, event
+from numba.core.caching import Cache, CompileResultCacheImpl, IndexDataCacheFile, _CacheLocator
 from numba.core.codegen import JITCodeLibrary
 
+from ..cache_folder import cache_folder
 from ..jobs.working_clock import COMPILING
 
 OLDEST_NUMBA, NEWEST_NUMBA = (0, 61), (0, 68)
@@ -38,6 +43,9 @@ if not OLDEST_NUMBA <= numba.version_info[:2] <= NEWEST_NUMBA:
     )
 _SOURCES = [*sorted(Path(__file__).parent.rglob("*.py")), Path(__file__).parents[1] / "limits.py"]
 _DIGEST = sha256(b"".join(path.read_bytes() for path in _SOURCES)).hexdigest()
+_ENGINES = Path(getattr(config, "CACHE_DIR", "") or cache_folder() / "engine")
+_KEPT_ENGINES = 4
+"""Folders of compiled code that are left, of the sources that were compiled last: some 2 MB each."""
 _LOG = logging.getLogger(__name__)
 WARNED: list[str] = []
 """Why what is compiled cannot be kept on disk, once that has been said."""
@@ -74,12 +82,9 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
     options = {"error_model": "numpy", "nogil": True, "_nrt": False} | options
     dispatcher = make(**options)(function)
     try:
-        dispatcher.enable_caching()
-    except RuntimeError:  # numba has no folder to keep it in
-        _cannot_keep(f"neither {Path(__file__).parent} nor the user's cache folder can be written")
-    else:
-        kept = dispatcher._cache
-        kept._cache_file = SharedCacheFile(kept.cache_path, kept._impl.filename_base, _DIGEST)
+        dispatcher._cache = _KeptCode(function)
+    except RuntimeError:  # there is no folder to keep it in
+        _cannot_keep(f"{_ENGINES} cannot be written")
 
     @cache
     def part() -> Any:
@@ -135,6 +140,58 @@ def can_keep() -> bool:
     return not WARNED
 
 
+class _Locator(_CacheLocator):
+    """Where a function's code lies: in a folder of this source and this numba, whatever the install."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        self._line, self._py_file = function.__code__.co_firstlineno, file
+
+    def get_cache_path(self) -> str:
+        """Of the function's package, as modules of two may have one name."""
+        return str(_ENGINES / f"{_DIGEST[:16]}-numba-{numba.__version__}" / Path(self._py_file).parent.name)
+
+    def get_source_stamp(self) -> str:
+        """Of all that may be compiled into the function."""
+        return _DIGEST
+
+    def get_disambiguator(self) -> str:
+        """The line, as in numba's own names."""
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> Self | None:
+        """The place of a function; None where it cannot be written."""
+        locator = cls(py_func, py_file)
+        try:
+            if not Path(locator.get_cache_path()).parent.exists():
+                _leave_newest(_ENGINES, _KEPT_ENGINES - 1)
+            locator.ensure_cache_path()
+        except OSError:
+            return None
+        return locator
+
+
+def _leave_newest(folder: Path, count: int) -> None:
+    """Remove all but the newest folders in a folder."""
+    with suppress(OSError):  # another process removes them
+        for old in sorted(folder.glob("*-numba-*"), key=lambda path: path.stat().st_mtime)[:-count]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+class _Reduced(CompileResultCacheImpl):
+    _locator_classes = [_Locator]  # noqa: RUF012 - as numba has it
+
+
+class _KeptCode(Cache):
+    """One function's code, kept in files that several processes share."""
+
+    _impl_class = _Reduced  # type: ignore[assignment]
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file = SharedCacheFile(self.cache_path, self._impl.filename_base, _DIGEST)
+
+
 class SharedCacheFile(IndexDataCacheFile):
     """One function's machine code on disk, for several processes at once; what cannot be kept only costs time.
 
@@ -183,7 +240,7 @@ def _cannot_keep(why: str) -> None:
     if not WARNED and multiprocessing.parent_process() is None:
         _LOG.warning(
             "tilesight: the compiled engine cannot be kept, so every run compiles it (up to a minute): %s; "
-            "set NUMBA_CACHE_DIR to a folder that can",
+            "set TILESIGHT_CACHE_DIR to a folder that can",
             why,
         )
     WARNED.append(why)

@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ..cache_folder import cache_folder
 from ..prediction.kernels import KernelsPrediction
 from ..refusal import UserError
-from .folder import cache_folder
 from .keys import model
 
 MOST_KEPT = {"predictions": 200_000, "recordings": 200}

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.cache_folder import cache_folder
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.refusal import Refusal
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
-from tilesight.simulator.store.folder import cache_folder
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)

@@ -134,7 +134,7 @@ def test_constants_of_heuristics_follow_a_space(file: str, capsys: pytest.Captur
 @pytest.mark.parametrize(
     "arguments, line",
     [
-        (["nothing_to_choose"], "double: has no configurations to choose from: @triton.autotune names some"),
+        (["nothing_to_choose"], "double: no configurations to choose from: @triton.autotune names some"),
         (["fixed", "--sweep", "BLOK=64"], "the space names BLOK: no constexpr of double: must be one of BLOCK, "),
         (["run"], "run needs arguments (n): tune --shapes gives them, or name a function that takes none"),
         (["fixed", "--format", "triton-cache"], "--format triton-cache: writes files; name a folder for them by --to"),

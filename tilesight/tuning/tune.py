@@ -101,7 +101,7 @@ def tune_recorded(
     if not any(len(calls) > 1 for calls in members):
         kernels = ", ".join(dict.fromkeys(call.name for function in recorded for call in function.calls))
         raise UserError(
-            f"{name}: {kernels}: has no configurations to choose from: @triton.autotune names some, or --space does"
+            f"{name}: {kernels}: no configurations to choose from: @triton.autotune names some, or --space does"
         )
     usable = [[call for call in calls if isinstance(call, KernelLaunch)] for calls in members]
     untuned = [

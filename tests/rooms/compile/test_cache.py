@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tilesight.kernels.compile import cache
 from tilesight.kernels.compile.cache import read, triton_cache, write
-from tilesight.simulator.store.folder import cache_folder
+from tilesight.simulator.cache_folder import cache_folder
 
 NOWHERE = Path(os.devnull) / "folder"
 

@@ -71,13 +71,50 @@ def test_a_damaged_file_is_compiled_anew(tmp_path: Path, suffix: str) -> None:
     assert kept(tmp_path).load("float") == "code"
 
 
+COMPILED = (
+    "import numpy\n"
+    "from tilesight.simulator.core.engine.lru import insert, make_lru\n"
+    "insert(make_lru(4, numpy.array([2])), 0, 1, 1, False)\n"
+)
+
+
+def test_installs_of_one_source_share_what_is_compiled(tmp_path: Path) -> None:
+    """Nothing of it lies in the package, where an uninstall would leave a folder that hides another install."""
+    cache, first, second = tmp_path / "cache", tmp_path / "first", tmp_path / "second"
+    for install in (first, second):
+        copied(install)
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(install)}
+        _run(COMPILED, environment)
+        assert not [*install.rglob("*.nbi")]
+    (index,) = cache.rglob("*.nbi")
+    assert index.stat().st_mtime_ns < (second / "tilesight").stat().st_ctime_ns
+
+
+def test_code_of_few_sources_is_kept(tmp_path: Path) -> None:
+    """Of those that were compiled last."""
+    names = [f"{number}-numba-0.68.1" for number in range(9)]
+    for number, name in enumerate(names):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (number, number))
+    (tmp_path / "mine").mkdir()
+    _run(COMPILED, os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)})
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left & set(names) == set(names[-3:])
+    assert "mine" in left and len(left) == 5
+
+
+def copied(to: Path) -> None:
+    """Copies the packages, without what Python has compiled."""
+    for package, folder in farm.folders().items():
+        if package.count(".") < 2:
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(farm.ROOT / folder, to / package.replace(".", "/"), ignore=ignored, dirs_exist_ok=True)
+
+
 @pytest.fixture
 def unwritable(tmp_path: Path) -> dict[str, str]:
     """Variables for a run of an install whose folders nobody can write to, by a user without a home."""
-    for package, folder in farm.folders().items():
-        if package.count(".") < 2:
-            to = tmp_path / package.replace(".", "/")
-            shutil.copytree(farm.ROOT / folder, to, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    copied(tmp_path)
     for folder in [path for path in tmp_path.rglob("*") if path.is_dir()]:
         (folder / "__pycache__").touch()
     gone = {"NUMBA_CACHE_DIR", "TILESIGHT_CACHE_DIR", "XDG_CACHE_HOME"}
@@ -108,7 +145,7 @@ def test_an_install_that_cannot_be_written_compiles_for_itself(unwritable: dict[
     assert out == "1\n"
     assert err.count("\n") == 1
     assert err.startswith("tilesight: the compiled engine cannot be kept")
-    assert "set NUMBA_CACHE_DIR to a folder" in err
+    assert "set TILESIGHT_CACHE_DIR to a folder" in err
 
 
 def test_what_compiled_functions_call_is_compiled_and_kept_as_a_part_of_them_alone(tmp_path: Path) -> None:

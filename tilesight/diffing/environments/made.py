@@ -18,8 +18,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from ...kernels.interpreter import folders_left_away
+from ...simulator.cache_folder import cache_folder
 from ...simulator.refusal import UserError
-from ...simulator.store.folder import cache_folder
 from .found import TRITON, minor
 
 VERSION = re.compile(r"\d+(\.\d+)+((a|b|rc|\.post|\.dev)\d+)?(\+[\w.]+)?")
