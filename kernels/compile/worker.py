@@ -27,6 +27,8 @@ DESCRIPTOR_FLAGS = ("padding", "round_f32_to_tf32")
 STDERR = 2
 WORKSPACE = "global_scratch"
 """The compiler's name for memory that it has each launch be given."""
+INSERTED = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
+LINE = re.compile(r"^\s*\.loc\s.*\n", re.MULTILINE)
 RESOURCE = re.compile(r"Function (\S+):\s*\n?\s*REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
 
 
@@ -122,12 +124,30 @@ def parameter_types(job: dict[str, Any], tma: bool) -> list[tuple[str, str]]:
 def name_compiler_by_version() -> None:
     """Have Triton name itself by its version, as `made_by` does, not by a digest of all of its files.
 
-    The digest, of some 400 MB, takes longer than most kernels, once for each process.
+    The digest, of some 400 MB, takes longer than most kernels, once for each process. What this process compiles has
+    another name than what others do: its lines are those of `keep_lines`.
     """
     from triton.runtime import cache
 
     if hasattr(cache, "triton_key") and (release := triton_version()):
-        cache.triton_key = lambda: release
+        cache.triton_key = lambda: f"{release}, lines of calls"
+
+
+def keep_lines() -> None:
+    """Have machine code name the line of a load or store as its source line, whatever Triton's version.
+
+    Triton writes them as PTX of several lines; that of 3.9 counts these on from the line of the call, so that a vector
+    of four is said to be loaded three lines below.
+    """
+    from triton.backends.nvidia.compiler import CUDABackend
+
+    make_cubin = CUDABackend.make_cubin
+    CUDABackend.make_cubin = lambda self, ptx, *others: make_cubin(self, with_lines_of_calls(ptx), *others)
+
+
+def with_lines_of_calls(ptx: str) -> str:
+    """PTX without line numbers within what was inserted as PTX: it has the line before it."""
+    return INSERTED.sub(lambda inserted: LINE.sub("", inserted[0]), ptx)
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
@@ -215,4 +235,5 @@ def _one_line(text: str) -> str:
 
 if __name__ == "__main__":
     name_compiler_by_version()
+    keep_lines()
     serve(answer)
