@@ -51,6 +51,7 @@ def fake_target(device: Device, mode: OnGpu) -> Iterator[None]:
     before = getattr(driver, active)
     with ExitStack() as stack:
         answer_cuda(stack, answers)
+        _answer_accelerator(stack, answers)
         stack.enter_context(patch.object(torch._C, "_cuda_getCurrentRawStream", lambda *_: 0, create=True))
         stack.enter_context(patch.object(torch.version, "cuda", torch.version.cuda or CUDA))
         stack.enter_context(on_gpu(mode))
@@ -94,6 +95,21 @@ def answer_cuda(stack: ExitStack, answers: dict[str, Any]) -> None:
         for module in modules:
             if original is not None and vars(module).get(name) is original:
                 stack.enter_context(patch.object(module, name, answer))
+
+
+def _answer_accelerator(stack: ExitStack, answers: dict[str, Any]) -> None:
+    """Have `torch.accelerator` answer as `torch.cuda` does. Args: answers: of `torch.cuda`, by name."""
+    here: dict[str, Any] = answers | {
+        "current_accelerator": lambda *_, **__: torch.device("cuda"),
+        "current_device_index": answers["current_device"],
+        "current_device_idx": answers["current_device"],
+        "set_device_index": answers["set_device"],
+        "set_device_idx": answers["set_device"],
+        "get_memory_info": answers["mem_get_info"],
+    }
+    here.pop("get_device_capability")  # which types it has, there
+    for name in here.keys() & set(torch.accelerator.__all__):
+        stack.enter_context(patch.object(torch.accelerator, name, here[name]))
 
 
 def _run_eagerly(stack: ExitStack, notes: dict[str, None]) -> None:

@@ -65,6 +65,18 @@ def test_torch_tells_what_is_published_of_a_gpu(device: str) -> None:
     assert {name: getattr(properties, name) for name in published} == published
 
 
+def test_torch_tells_of_an_accelerator() -> None:
+    """Where it was built for CPUs, too: code that asks by that name would launch as many CTAs as there are cores."""
+    before = torch.accelerator.current_accelerator()
+    with tilesight.capture("h200"):
+        accelerator = torch.accelerator.current_accelerator()
+        assert accelerator is not None and accelerator.type == "cuda"
+        assert torch.accelerator.is_available() and torch.accelerator.device_count() == 1
+        assert torch.empty(4, device=accelerator).device.type == torch.empty(4, device="cuda").device.type
+        torch.accelerator.synchronize()
+    assert torch.accelerator.current_accelerator() == before
+
+
 @pytest.mark.parametrize("device", PUBLISHED)
 def test_triton_tells_the_same_limits(device: str) -> None:
     """By its own names: shared memory is what a CTA may opt in to, as Triton's kernels do."""
