@@ -143,22 +143,20 @@ def _find_signatures(
 ) -> _Signatures:
     """Follow all threads of some CTAs of each kind by probes, and of all CTAs of those kinds where these differ.
 
-    Of too many kinds all CTAs are followed.
+    Where trip counts tell apart those that differ, some CTAs of each count are enough. Of too many kinds all CTAs are
+    followed.
     """
-    kinds, first = np.unique(by_probes, return_index=True)
-    few, code_slice = len(kinds) <= MOST_KINDS, tracer.code_slice
+    code_slice = tracer.code_slice
     wanted = frozenset({*code_slice.touching, *code_slice.copying}) - listed
-    of_each = [_sample(np.flatnonzero(by_probes == kind), SAMPLED_CTAS) for kind in kinds] if few else [first]
-    sampled = np.concatenate(of_each)
-    of_sampled = signatures_of(tracer, group.subset(sampled), wanted)
-    differing = [
-        kind
-        for kind in kinds
-        if any(len(np.unique(column[by_probes[sampled] == kind])) > 1 for column in of_sampled.values())
-    ]
-    chosen = np.flatnonzero(np.isin(by_probes, differing)) if few else np.arange(len(group))
+    few = int(by_probes.max()) < MOST_KINDS
+    kinds_of, sampled, of_sampled, differing = _sampled(tracer, group, by_probes, wanted)
+    if differing and few:
+        by_trips = number_rows((by_probes, *group.trips.values()), len(group))
+        if int(by_probes.max()) < int(by_trips.max()) < min(MOST_KINDS, len(group) // SAMPLED_CTAS):
+            kinds_of, sampled, of_sampled, differing = _sampled(tracer, group, by_trips, wanted)
+    kinds, chosen = np.unique(kinds_of), np.flatnonzero(np.isin(kinds_of, differing)) if few else np.arange(len(group))
     scattered: frozenset[int] = frozenset()
-    if len(chosen) > LOOKED_AT:
+    if len(chosen) > 2 * LOOKED_AT:
         of_some = signatures_of(tracer, group.subset(_sample(chosen, LOOKED_AT)), wanted)
         # More kinds than may be of some CTAs are more than may be of all: these are left out first in any case.
         scattered = frozenset(place for place, column in of_some.items() if len(np.unique(column)) > MOST_KINDS)
@@ -171,15 +169,33 @@ def _find_signatures(
             chosen = chosen[:0]
     of_chosen = signatures_of(tracer, group.subset(chosen), wanted - scattered) if len(chosen) else {}
     # A row for each kind, of its first sampled CTA, and one for each chosen CTA.
-    row = np.searchsorted(kinds, by_probes)
+    row = np.searchsorted(kinds, kinds_of)
     row[chosen] = len(kinds) + np.arange(len(chosen))
-    first_sampled = np.array([int(np.flatnonzero(by_probes[sampled] == kind)[0]) for kind in kinds])
+    first_sampled = np.array([int(np.flatnonzero(kinds_of[sampled] == kind)[0]) for kind in kinds])
     zeros = np.zeros(max(len(sampled), len(chosen)), dtype=np.uint64)
     by_place = {
         place: np.concatenate([of_sampled.get(place, zeros)[first_sampled], of_chosen.get(place, zeros)[: len(chosen)]])
         for place in {*of_sampled, *of_chosen} - scattered
     }
     return _Signatures(by_place=by_place, row=row, scattered=scattered)
+
+
+def _sampled(
+    tracer: Tracer, group: CtaGroup, kinds_of: Array, wanted: frozenset[int]
+) -> tuple[Array, Array, dict[int, Array], list[int]]:
+    """Kind of each CTA, ranks of those of each kind that were followed, their signatures, and kinds that differ."""
+    kinds, first = np.unique(kinds_of, return_index=True)
+    few = len(kinds) <= MOST_KINDS
+    sampled = (
+        np.concatenate([_sample(np.flatnonzero(kinds_of == kind), SAMPLED_CTAS) for kind in kinds]) if few else first
+    )
+    of_sampled = signatures_of(tracer, group.subset(sampled), wanted)
+    differing = [
+        int(kind)
+        for kind in kinds
+        if any(len(np.unique(column[kinds_of[sampled] == kind])) > 1 for column in of_sampled.values())
+    ]
+    return kinds_of, sampled, of_sampled, differing
 
 
 def signatures_of(tracer: Tracer, group: CtaGroup, wanted: frozenset[int]) -> dict[int, Array]:
