@@ -16,7 +16,7 @@ from .device.device import Device
 from .engine.clock import clocks_of
 from .launch.code import Code
 from .launch.program import Launch
-from .launch.walk import tally
+from .launch.walk import executions_of
 from .prediction.explanation import ISSUE, CodeLine, CodePart, Explanation, LaunchExplanation, StepShare
 from .prediction.kernel_row import SourceTime
 from .prediction.kernels import KernelsPrediction
@@ -108,7 +108,7 @@ def _executed(flow: Flow, launch: Launch, code: Code) -> list[np.ndarray] | None
 def _steps(
     launch: Launch, costs: dict[str, StepCost], resident: int, cycles: float, device: Device
 ) -> tuple[StepShare, ...]:
-    counts = tally(launch.program).executions
+    counts = executions_of(launch.program)
     clocks = clocks_of(launch, costs, counts, device)
     # The launch's cycles are those of the fastest SM, which may be one that has nothing to do.
     cycles *= clocks.busy_hz / clocks.counted_hz

@@ -38,7 +38,7 @@ from ..device.device import Device
 from ..integers import cdiv
 from ..launch.lists import Lists
 from ..launch.program import ASYNCHRONOUS, THROUGH_L1, Affine, Launch, Loop, Step, Tensor, Tile
-from ..launch.walk import pipelined_stages, steps, tally
+from ..launch.walk import executions_of, pipelined_stages, steps
 from ..limits import SECTOR_BYTES
 from ..sm.step_cost import StepCost
 from .neighbours import Row, bytes_beside, read_alone, row_of
@@ -192,7 +192,7 @@ def _sampling_stride(tensor: Tensor, uses: list[tuple[Tile, str, Launch]], high:
     if count <= SAMPLE_ABOVE_GRANULES:
         return 1
     launches = {id(launch): launch for _, _, launch in uses}
-    executions = {key: tally(launch.program).executions for key, launch in launches.items()}
+    executions = {key: executions_of(launch.program) for key, launch in launches.items()}
     covered = sorted(
         (min(tile.rows, tensor.rows) * min(tile.cols, tensor.cols) * tensor.element_bytes // (high * wide), times)
         for tile, times in ((tile, executions[id(launch)][step]) for tile, step, launch in uses)

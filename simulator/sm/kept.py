@@ -11,7 +11,7 @@ import numpy as np
 from ..device.device import Device
 from ..integers import cdiv
 from ..launch.program import Figures, Launch, Loop
-from ..launch.walk import steps, tally
+from ..launch.walk import executions_of, steps
 from ..residency.residency import Residency
 from .latency_slack import hbm_extra_latency_cycles
 from .step_cost import PIPES, StepCost, step_cost
@@ -111,7 +111,7 @@ def kept_costs(launch: Launch, residency: Residency, device: Device) -> dict[str
     filled, first = np.unique(figures.conditions[like, 2], return_index=True)
     weights = [np.interp(wanted[2], filled, unit) for unit in np.eye(len(filled))]
     values = np.tensordot(weights, figures.values[like[first], resident - 1], 1)
-    executions = tally(launch.program).executions
+    executions = executions_of(launch.program)
     least, most = tensor_cycles_of(launch, executions, device)
     tensor = float(np.dot(values[:, PIPES.index("tensor")], list(executions.values())))
     if not (1.0 - SAME_RATE) * least <= tensor <= (1.0 + SAME_RATE) * most:

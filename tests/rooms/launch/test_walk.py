@@ -12,6 +12,7 @@ from tilesight.simulator.launch.program import Loop, Step, Tensor, Tile, TilePro
 from tilesight.simulator.launch.walk import (
     Access,
     accesses,
+    executions_of,
     moved_bytes,
     reads_again,
     scaled,
@@ -92,6 +93,7 @@ def test_tally_counts_what_accesses_yield(rows: int, cols: int, outer: int, back
     program = _program(rows, cols, outer=outer, backwards=backwards)
     seen = [access for item in range(2) for access in accesses(program, item)]
     totals = tally(program)
+    assert executions_of(program) == totals.executions
     assert totals.executions == {"tile": len(seen) // 2}
     for kind, name, counted in (("load", "A", totals.load_bytes), ("store", "B", totals.store_bytes)):
         moved = [moved_bytes(program.tensor(name), a.rows, a.cols) for a in seen if a.kind == kind]
