@@ -193,9 +193,9 @@ def not_modelled_notes(launch: Launch, predicted: LaunchPrediction, device: Devi
             " on an H200 20 MiB to 20 MiB took 178 us, 148 predicted, and moved 1.7 times the HBM bytes"
         )
     every = [step for step, _ in steps(launch.program.body)]
-    read = Counter(tile.tensor for step in every for tile in step.loads)
+    read = [max(Counter(tile.tensor for tile in step.loads).values(), default=0) for step in every]
     parts = (tile for step in every for tile in step.stores if tile.part_fraction > 0)
-    if max(read.values(), default=0) >= NEIGHBOURS and any(tile.cols >= device.line_bytes for tile in parts):
+    if max(read, default=0) >= NEIGHBOURS and any(tile.cols >= device.line_bytes for tile in parts):
         notes.append(
             "not modelled: what loads of neighbours cost beside stores that begin within sectors: stencils of 268 MB"
             " took an H200 181 and 184 us (tiles of 1 x 1024 and of 32 x 32), 150 and 227 predicted"

@@ -196,15 +196,22 @@ def test_rings_of_barriers_with_loops_of_unlike_lengths_are_said_to_read_too_lit
     assert left_out(1, 1, cost=f"tiles: {WAITING}") == left_out(1, 1, classes=2) == ""
 
 
-@pytest.mark.parametrize(("loads", "part", "said"), [(5, 0.5, True), (5, 0.0, False), (2, 0.5, False)])
-def test_stencils_whose_rows_begin_within_sectors_are_said_to_be_off(loads: int, part: float, said: bool) -> None:
-    """Several loads of a tensor beside stores of parts of sectors; a copy off a line is modelled."""
+@pytest.mark.parametrize(
+    ("loads", "passes", "part", "said"), [(5, 1, 0.5, True), (5, 1, 0.0, False), (2, 1, 0.5, False), (1, 3, 0.5, False)]
+)
+def test_stencils_whose_rows_begin_within_sectors_are_said_to_be_off(
+    loads: int, passes: int, part: float, said: bool
+) -> None:
+    """Several loads of a tensor beside stores of parts of sectors; not a copy off a line, nor one load of each pass."""
     image = Tensor(name="X", role="input", slabs=1, rows=1, cols=1 << 28, dtype=DTYPES["u8"])
     read = Tile(tensor="X", slab="slab", rows=1, cols=4096)
-    step = Step(name="add", loads=(read,) * loads, stores=(replace(read, tensor="Y", part_fraction=part),))
+    body = tuple(
+        Step(name=f"add {number}", loads=(read,) * loads, stores=(replace(read, tensor="Y", part_fraction=part),))
+        for number in range(passes)
+    )
     program = TileProgram(
         tensors=(image, replace(image, name="Y", role="output")), variables=("slab",), items=np.zeros_like,
-        item_count=1, period_items=1, body=(step,),
+        item_count=1, period_items=1, body=body,
     )  # fmt: skip
     launch = Launch(
         name="stencil", grid=(1, 1, 1), num_warps=4, num_stages=1, program=program, dtype="fp32",
