@@ -13,7 +13,7 @@ from ..jobs.stopping import OutOfTime, Stage, limited, out_of_time
 from ..jobs.working_clock import process_s, thread_s
 from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
-from ..refusal import BrokenLaw, Refusal
+from ..refusal import BrokenLaw, Refusal, Refused
 from ..resolve import Launches, Resolved, ResourcesOf, answers_of, attempt_launches, resolve
 from ..schedules.registry import find_schedule
 from ..simulate import is_known, predict
@@ -76,7 +76,7 @@ def resolved_as(
 
 
 def predicted(resolved: Resolved, device: Device, settings: TrialSettings) -> Prediction | Refusal:
-    """The prediction of what runs; or that it has taken longer than it may, or that no device can keep it."""
+    """The prediction; or that it has taken longer than it may, that no device can keep it, or nobody can follow it."""
     stages: list[Stage] = []
     begin_s = thread_s()
 
@@ -93,6 +93,8 @@ def predicted(resolved: Resolved, device: Device, settings: TrialSettings) -> Pr
         return Refusal("takes too long", out_of_time(settings.limit_s, stages[-1].text))
     except BrokenLaw as error:
         return Refusal("impossible", str(error))
+    except Refused as error:
+        return Refusal("not supported", str(error))
 
 
 def answer_known(problem: Problem, device: Device, settings: TrialSettings, trial: Trial) -> bool:

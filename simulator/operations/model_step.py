@@ -19,7 +19,7 @@ from ..dtypes import DTYPES
 from ..models.model import Layers, Model
 from .cost_model import KernelCostModel
 from .families.collectives import HOST_GPUS, RANKS
-from .operation import ITEM_BYTES, Operand, Operation
+from .operation import Operand, Operation, contiguous
 from .price import price
 from .priced import KernelEstimate
 from .step_clock import slowdown, slowed
@@ -315,15 +315,4 @@ class _Step:
 
     def tensor(self, storage: int, *shape: int, dtype: str = "") -> Operand:
         """A contiguous tensor."""
-        strides, run = [], 1
-        for size in reversed(shape):
-            strides.append(run)
-            run *= size
-        dtype = dtype or self.dtype
-        return Operand(
-            storage=storage,
-            storage_bytes=run * ITEM_BYTES[dtype],
-            shape=shape,
-            strides=tuple(reversed(strides)),
-            dtype=dtype,
-        )
+        return contiguous(storage, shape, dtype or self.dtype)

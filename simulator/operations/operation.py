@@ -96,6 +96,13 @@ class Operand:
         return True
 
 
+def contiguous(storage: int, shape: tuple[int, ...], dtype: str) -> Operand:
+    """A tensor that fills a storage. Args: storage: its number; dtype: torch's name."""
+    strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    size = prod(shape) * ITEM_BYTES[dtype]
+    return Operand(storage=storage, storage_bytes=size, shape=shape, strides=strides, dtype=dtype)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One operation, or one launch of a Triton kernel.

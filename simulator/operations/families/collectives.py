@@ -82,7 +82,7 @@ def protocols(kind: str, ranks: int, size: float, gpu: KernelCostModel) -> Itera
         Time [s], name of the protocol, and what of the time does not hang on bytes [s].
     """
     link, switched = gpu.device.link_bytes_per_s, gpu.device.nvlink_bytes_per_s > 0
-    share = size * (ranks - 1) / ranks
+    sent = sent_bytes(kind, ranks, size)
 
     def cost(name: str) -> float:
         return gpu.cost(f"collective.{name}")
@@ -93,12 +93,11 @@ def protocols(kind: str, ranks: int, size: float, gpu: KernelCostModel) -> Itera
         return waits_s + sent / (shared * bytes_per_s) + own_s, name, waits_s
 
     if kind in ("all_to_all", TRANSFER):
-        name, sent, fraction = ("transfer", size, "") if kind == TRANSFER else ("pairs", share, "pairs_")
+        name, fraction = ("transfer", "") if kind == TRANSFER else ("pairs", "pairs_")
         yield made("LL", cost("pairs_ll_s"), sent, cost("pairs_ll_bytes_per_s"))
         yield made("Simple", cost(f"{name}_simple_s"), sent, cost(f"{fraction}simple_fraction") * link)
         return
-    around = RING_STEPS.get(kind, 1)
-    sent, steps = size if kind == "broadcast" else around * share, around * (ranks - 1)
+    steps = RING_STEPS[kind] * (ranks - 1)
     own_s = 0.0 if kind == "broadcast" else size / ranks / cost("own_bytes_per_s")
     for name in ("LL", "LL128") if switched else ("LL",):
         key = name.lower()
@@ -106,6 +105,11 @@ def protocols(kind: str, ranks: int, size: float, gpu: KernelCostModel) -> Itera
     yield made("Simple", cost("simple_s") + steps * cost("simple_step_s"), sent, cost("simple_fraction") * link, own_s)
     if kind == "all_reduce" and switched and ranks == HOST_GPUS and cost("switch_fraction"):
         yield made("NVLS", cost("switch_s"), sent, cost("switch_fraction") * link)
+
+
+def sent_bytes(kind: str, ranks: int, size: float) -> float:
+    """What a GPU sends in pairs or around a ring [B]. Args: as of `protocols`."""
+    return size if kind in ("broadcast", TRANSFER) else RING_STEPS.get(kind, 1) * size * (ranks - 1) / ranks
 
 
 def plain_name(operation: Operation) -> str:

@@ -28,6 +28,12 @@ class CompareOptions(SchedulesOptions):
     """What `compare` alone takes."""
 
     seqlens: str = option("512,1024,2048", "Lengths of queries and keys.", "INT,...")
+    gpus: str | None = option(
+        None, "Ways to share each sequence among so many GPUs of one host, e.g. 2,4,8; 1: on one.", "INT,..."
+    )
+    seqlen_q: int | None = option(
+        None, "With --gpus: queries, where they are fewer than keys; 1: a step of decoding.", least=1
+    )
     json: bool = flag("Print JSON.")
     csv: Path | None = option(None, "Write all points as CSV.", "FILE")
     plot: Path | None = option(None, "Write a picture: time and memory over length.", "FILE.png")
@@ -35,14 +41,19 @@ class CompareOptions(SchedulesOptions):
     @property
     def lengths(self) -> list[int]:
         """Of `--seqlens`. Raises: BadInput: one is not allowed, or is there twice."""
-        try:
-            lengths = [int(part) for part in self.seqlens.split(",")]
-        except ValueError:
-            raise BadInput(f"--seqlens = {self.seqlens!r}: must be whole numbers, separated by commas") from None
-        for length in lengths:
-            if not 1 <= length <= MAX_SEQLEN:
-                raise BadInput(f"--seqlens = {length}: must be from 1 to {MAX_SEQLEN}")
-        return list(each_once("--seqlens", self.seqlens, lengths))
+        return _numbers("--seqlens", self.seqlens, MAX_SEQLEN)
+
+
+def _numbers(name: str, text: str, most: int) -> list[int]:
+    """Of a list. Raises: BadInput: one is not allowed, or is there twice."""
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise BadInput(f"{name} = {text!r}: must be whole numbers, separated by commas") from None
+    for number in numbers:
+        if not 1 <= number <= most:
+            raise BadInput(f"{name} = {number}: must be from 1 to {most}")
+    return list(each_once(name, text, numbers))
 
 
 @spread
@@ -62,6 +73,11 @@ def compare(
     each; options that you give are fixed.
     """
     lengths, devices = asked.lengths, machine.build()
+    if asked.gpus is not None:
+        refuse_unread(given(context), ["--plot", "--overhead"], "with --gpus")
+        _share(context, asked, model, problem, config, machine, limit)
+        return
+    refuse_unread(given(context), ["--seqlen-q"], "without --gpus")
     one_device(devices, plot=asked.plot)
     parts = problem.passes(asked.schedule or ["all"])
     if len(parts) > 1:
@@ -139,3 +155,64 @@ def _compared(
             **posed.options,
         )
     return replace(scaling, device_name=name, notes=(*posed.notes, *machine.notes(name, device), *scaling.notes))
+
+
+def _share(
+    context: typer.Context,
+    asked: CompareOptions,
+    model: ModelOptions,
+    shape: ShapeOptions,
+    config: ConfigOptions,
+    machine: MachinesOptions,
+    limit: SimulationsLimit,
+) -> None:
+    """Ways to share the sequences among GPUs. Raises: BadInput: as `compare`, or they are not shared evenly."""
+    from ...simulator.explore.serving import decode_schedules
+    from ...simulator.explore.sharing import share
+    from ...simulator.operations.families.collectives import HOST_GPUS
+    from ...simulator.operations.sequence_step import UNSHARED
+    from ...simulator.problems.attention import AttentionProblem
+    from ...simulator.report.operations.sharing import sharing_text
+    from ...simulator.store.pipelines import answers
+
+    counts, lengths = _numbers("--gpus", asked.gpus or "", HOST_GPUS), asked.lengths
+    rows = asked.seqlen_q
+    if rows and rows >= min(lengths):
+        raise BadInput(f"--seqlen-q = {rows}: must be below --seqlens, of which {min(lengths)} is the shortest")
+    parts = shape.passes(asked.schedule)
+    if rows and not asked.schedule:
+        few = decode_schedules(parts[0][0].of_lengths(AttentionProblem, rows, lengths[0]))
+        parts = shape.passes([schedule.name for schedule in few[:1]])
+    posed = pose(
+        parts[:1],
+        lambda part, kind: part.of_lengths(kind, rows or lengths[0], lengths[0]),
+        *(model, config, given(context)),
+    )[0]
+    if len(parts) > 1 or type(posed.problem) is not AttentionProblem:
+        raise BadInput("--gpus: shares attention's forward pass alone")
+    sharings = []
+    for name, device in machine.build().items():
+        source = CostOptions().source(posed.problem, device, limit.processes)[0]
+        named = bad_input("schedule", "seqlens", "gpus", *UNSHARED, *all_options())
+        with named, answers(announce_compiler), progress(f"simulations for {name}") as tick:
+            sharing = share(
+                posed.problem,
+                lengths,
+                counts,
+                schedule=posed.names,
+                device=device,
+                l2=machine.l2,
+                resources_of=source,
+                workers=limit.processes,
+                progress=tick,
+                time_limit_s=limit_of(limit.time_limit),
+                **posed.options,
+            )
+        notes = (*posed.notes, *machine.notes(name, device), *sharing.notes)
+        sharings.append(replace(sharing, device_name=name, notes=notes))
+    answer(
+        asked,
+        lambda: "\n\n".join(sharing_text(it, text_width(), text_color()) for it in sharings),
+        lambda: sharings[0].to_dict() if len(sharings) == 1 else {"devices": [it.to_dict() for it in sharings]},
+        csv=lambda: [{"device": it.device_name} | row.to_dict() for it in sharings for row in it.shared],
+    )
