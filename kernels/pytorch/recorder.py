@@ -171,11 +171,14 @@ class Recorder(TorchDispatchMode):
         if not launches or not (inputs or outputs) or not self.is_on:
             return
         place = self.places.here(self.phase == "backward")
-        known = {"layer": True} if name.startswith("_thnn_fused") and self.places.in_recurrent_layer() else {}
+        known: dict[str, int] = (
+            {"layer": True} if name.startswith("_thnn_fused") and self.places.in_recurrent_layer() else {}
+        )
         arguments = plain_arguments(schema, args, options)
         group = _group(schema, args)
         if group is not None:
-            known = {"group_size": group.size()}
+            ranks = torch.distributed.get_process_group_ranks(group)
+            known = {"group_size": len(ranks), "group_stride": (ranks[-1] - ranks[0]) // max(len(ranks) - 1, 1)}
         if name in FILLS and not inputs[len(outputs) :] and len(self.operations) == self.inits:
             self.inits += 1
         self.add(

@@ -10,7 +10,6 @@ A what-if is `dataclasses.replace(device, l2_bytes=...)` or `--set l2_bytes=...`
 import re
 import tomllib
 from dataclasses import dataclass, field
-from importlib import resources
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from typing import Any
 from ..arguments import instance, shown
 from ..dtypes import DTYPES
 from ..names import unknown
-from .numbers import Provenance, check_keys, check_number, number, numbers_of, plain, read_entry
+from .host import USUAL, Host
+from .numbers import Provenance, check_keys, check_number, names_in, number, numbers_of, plain, read_entry, text_in
 from .sm_numbers import SM_TABLE, SmNumbers, sm_of
 from .torch_kernels import TORCH_TABLE, TorchKernels, kernels_of
 
@@ -171,6 +171,7 @@ class Device:
     torch_kernels: TorchKernels
     """What kernels of torch and its libraries cost there: `device/torch_kernels/`, and tables of its file."""
     provenance: dict[str, Provenance] = field(default_factory=dict, compare=False, repr=False)
+    host: Host = field(default=USUAL, compare=False, repr=False)
 
     @property
     def link_bytes_per_s(self) -> float:
@@ -237,8 +238,7 @@ def number_fields() -> list:  # type: ignore[type-arg]
 
 def catalogue() -> list[str]:
     """Names that `load_device` knows, sorted."""
-    folder = resources.files(__package__) / "catalogue"
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return names_in("catalogue")
 
 
 def squashed(name: str) -> str:
@@ -314,8 +314,8 @@ def load_device(name: str | PathLike[str]) -> Device:
             why = error.strerror if isinstance(error, OSError) else "it is no text"
             raise ValueError(f"{name}: cannot be read ({why})") from None
         return parse_device(text, name)
-    file = f"{device_name(name)}.toml"
-    return parse_device((resources.files(__package__) / "catalogue" / file).read_text("utf-8"), file)
+    known = device_name(name)
+    return parse_device(text_in("catalogue", known), f"{known}.toml")
 
 
 def parse_device(text: str, file: str) -> Device:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
+from importlib import resources
 from numbers import Real
 from typing import Any
 
@@ -84,6 +85,17 @@ def check_keys(table: Mapping[str, object], known: Mapping[str, object], where: 
     for key in table:
         if key not in known:
             raise ValueError(f"key {unknown(key, known, where)}")
+
+
+def names_in(folder: str) -> list[str]:
+    """Names of the TOML files of a folder beside this module, sorted."""
+    files = (resources.files(__package__) / folder).iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+
+
+def text_in(folder: str, name: str) -> str:
+    """The text of one of these files."""
+    return (resources.files(__package__) / folder / f"{name}.toml").read_text("utf-8")
 
 
 def plain(what: str, text: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from .. import units
 from ..names import unknown
 from .device import DEVICE_KEYS, Device, number_fields
+from .host import LINKS, Host
 from .numbers import Provenance
 from .sm_numbers import SM_TABLE, sm_fields
 from .torch_kernels import kernel_field
@@ -22,6 +23,13 @@ def with_number(device: Device, key: str, value: float, origin: Provenance) -> D
     if key in sm_fields():
         return replace(device, sm=replace(device.sm, provenance=device.sm.provenance | {key: origin}, **changed))
     return replace(device, provenance=device.provenance | {key: origin}, **changed)
+
+
+def on_host(device: Device, host: Host) -> Device:
+    """A device on a host: its links are the host's, unless a what-if has set them."""
+    changed = {key: getattr(host, key) for key in LINKS if device.provenance.get(key) != SET}
+    origins = {key: host.provenance[key] for key in changed if key in host.provenance}
+    return replace(device, host=host, provenance=device.provenance | origins, **changed)
 
 
 def override(device: Device, settings: list[str]) -> Device:

@@ -12,6 +12,7 @@ from typing import Any
 from ..arguments import whole
 from ..device.device import Device
 from ..models.model import Layers, Model
+from ..operations.families.collectives import HOST_GPUS
 from ..operations.model_step import Split, decode_step, prefill_step, why_not_whole
 from ..prediction.what_helps import Advice
 from ..problems.attention import AttentionProblem
@@ -38,7 +39,7 @@ class Serving:
         batch: sequences that are decoded together; seqlen: tokens of each.
         kv_dtype: element type of the KV cache, where it is not the model's: as of `AttentionProblem`.
         padded: whether prefill pads values that are narrower than keys to their width.
-        gpus: up to how many ways to share it are compared; 0: none are.
+        gpus: up to how many ways to share it are compared; 0: none are; most: GPUs that are joined.
 
     Raises:
         ValueError: a number is not allowed; the text names it.
@@ -53,10 +54,11 @@ class Serving:
     ep: int = 1
     pp: int = 1
     gpus: int = 0
+    most: int = HOST_GPUS
 
     def __post_init__(self) -> None:
         why_not_whole(self.model, self.split)
-        list(ways(self.model, self.gpus))
+        list(ways(self.model, self.gpus, self.most))
         for name in ("batch", "seqlen"):
             whole(name, getattr(self, name))
         if self.kv_dtype and self.model.latent_dim:
@@ -67,7 +69,7 @@ class Serving:
     @property
     def split(self) -> Split:
         """How the GPUs share it."""
-        return Split(tp=self.tp, ep=self.ep, pp=self.pp)
+        return Split(tp=self.tp, ep=self.ep, pp=self.pp, most=self.most)
 
     @property
     def each_batch(self) -> int:
@@ -326,7 +328,9 @@ def serve(
                 unlucky=unlucky_shapes(prefill, device, l2, overhead),
             )
         )
-    whole, *splits = (asked.shared(device, split) for split in (asked.split, *ways(asked.model, asked.gpus)))
+    whole, *splits = (
+        asked.shared(device, split) for split in (asked.split, *ways(asked.model, asked.gpus, asked.most))
+    )
     return ServingAnswer(
         asked=asked,
         device=device,

@@ -49,20 +49,27 @@ class SplitAnswer:
         }
 
 
-def ways(model: Model, gpus: int) -> Iterator[Split]:
-    """Ways to share a model among 1, 2, 4 and 8 GPUs, as far as there are so many, in copies where it takes fewer.
+def ways(model: Model, gpus: int, most: int = HOST_GPUS) -> Iterator[Split]:
+    """Ways to share a model among 1, 2, 4, 8 GPUs and so on, as far as there are so many, in copies of smaller ones.
+
+    On several hosts each may be a stage.
+
+    Args:
+        most: GPUs that are joined.
 
     Raises:
         ValueError: a host has not so many; the text names `gpus`.
     """
-    Split(replicas=gpus)
-    for every in (1 << power for power in range(HOST_GPUS.bit_length())):
-        for tp in (1 << power for power in range(every.bit_length()) if every <= gpus):
+    Split(replicas=gpus, most=most)
+    for every in (1 << power for power in range(gpus.bit_length())):
+        for tp in (1 << power for power in range(every.bit_length())):
             for ep in [1, *(1 << power for power in range(1, every.bit_length()) if 1 << power >= tp)]:
-                with suppress(ValueError):  # heads, MLPs or experts cannot be shared so
-                    split = Split(tp=tp, ep=ep, replicas=every // max(tp, ep))
-                    why_not_whole(model, split)
-                    yield split
+                shared, stages = max(tp, ep), every // HOST_GPUS
+                for pp in (1, stages) if stages > 1 and shared == HOST_GPUS else (1,):
+                    with suppress(ValueError):  # heads, MLPs, experts or layers cannot be shared so
+                        split = Split(tp=tp, ep=ep, pp=pp, replicas=every // (shared * pp), most=most)
+                        why_not_whole(model, split)
+                        yield split
 
 
 def best(answers: Sequence[SplitAnswer]) -> dict[str, SplitAnswer]:

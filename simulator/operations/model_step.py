@@ -1,4 +1,4 @@
-"""A whole model on GPUs of one host that share it: what each launches in prefill and in a step of decoding.
+"""A whole model on GPUs that share it: what each launches in prefill and in a step of decoding.
 
 Shared as vLLM and Megatron-LM do: products into heads and hidden layers of MLPs by columns, those out of them by rows,
 each followed by an all-reduce; the vocabulary by rows, its logits gathered. Experts lie whole on `ep` GPUs; where these
@@ -33,11 +33,12 @@ FIRST_WEIGHT = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """How GPUs of one host share a model.
+    """How GPUs share a model.
 
     Args:
         tp: GPUs that share heads, MLPs and vocabulary; ep: GPUs that share the experts; 1: as `tp` shares them.
         pp: stages that share the layers, each of as many GPUs; replicas: copies of all that, with their own sequences.
+        most: GPUs that are joined.
 
     Raises:
         ValueError: more GPUs than a host has, or `ep` is no multiple of `tp`; the text names it.
@@ -47,15 +48,16 @@ class Split:
     ep: int = 1
     pp: int = 1
     replicas: int = 1
+    most: int = HOST_GPUS
 
     def __post_init__(self) -> None:
         for name, gpus in (("tp", self.tp), ("ep", self.ep), ("pp", self.pp)):
             whole(name, gpus, 0)
-            if gpus > HOST_GPUS:
-                raise ValueError(f"{name} = {gpus}: must be at most {HOST_GPUS}, the GPUs of one host")
-        if self.gpus > HOST_GPUS:
+            if gpus > self.most:
+                raise ValueError(f"{name} = {gpus}: must be at most {self.most}, the GPUs of one host")
+        if self.gpus > self.most:
             said = f"pp = {self.pp}: makes {self.gpus} GPUs" if self.pp > 1 else f"gpus = {self.gpus}"
-            raise ValueError(f"{said}: must be at most {HOST_GPUS}, the GPUs of one host")
+            raise ValueError(f"{said}: must be at most {self.most}, the GPUs of one host")
         if self.ep > 1 and self.ep % self.tp:
             raise ValueError(f"ep = {self.ep}: must be a multiple of tp = {self.tp}, whose GPUs hold experts as well")
 
@@ -272,7 +274,7 @@ class _Step:
             yield "communication", self.collective("_allgather_base_", logits, tp, every)
         yield "vocabulary", self.fused("argmax", (every,), ())
         for _ in range(self.split.pp - 1):
-            yield "communication", self.priced("c10d::send", (x,), (), **{RANKS: 2})
+            yield "communication", self.priced("c10d::send", (x,), (), **{RANKS: self.split.shared * self.split.pp})
 
     def reduced(self, operand: Operand, gpus: int) -> Launched:
         """Added up over GPUs, where there are several."""

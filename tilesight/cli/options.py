@@ -10,7 +10,8 @@ from typing import TypeVar
 import typer
 
 from ..simulator.device.device import Device, catalogue, device_name, load_device
-from ..simulator.device.what_if import override
+from ..simulator.device.host import hosts, load_host
+from ..simulator.device.what_if import on_host, override
 from ..simulator.schedules.registry import DEFAULT_SCHEDULE, find_schedule
 from .groups import Group, option, typed_as, word
 from .output import BadInput, Failed, bad_input, one_line, say
@@ -60,6 +61,42 @@ class DeviceOptions(Group):
     def notes(self, name: str, device: Device) -> tuple[str, ...]:
         """As `device_notes`."""
         return device_notes(name, device, self.set_)
+
+
+class HostOptions(Group):
+    """What joins GPUs."""
+
+    host: str | None = option(
+        None,
+        "Host that joins the GPUs; more than it has go over its NICs.  [default: eight, by the device's own links]",
+        "NAME",
+        words=hosts,
+    )
+
+    def devices(self, machine: DevicesOptions, gpus: int) -> dict[str, Device]:
+        """The devices, on the host that is named; its own GPU where no device is.
+
+        Args:
+            gpus: how many there are.
+
+        Raises:
+            BadInput: as `devices_given`, it holds others, joins fewer, or there is no such host.
+        """
+        if self.host is None:
+            return machine.build()
+        if gpus < 2:
+            raise BadInput(f"--host {self.host}: changes nothing for one GPU; leave it out, or say --gpus 16")
+        try:
+            host = load_host(self.host)
+        except ValueError as error:
+            raise BadInput(f"--{error}") from None
+        devices = devices_given(machine.device or host.devices[:1], machine.set_)
+        for name in devices:
+            if name not in host.devices:
+                raise BadInput(f"--host {host.name}: holds {', '.join(host.devices)}, not {name}; leave out --device")
+        if gpus > host.most:
+            raise BadInput(f"--host {host.name}: joins {host.most} GPUs, not {gpus}; its NICs are not known")
+        return {name: on_host(device, host) for name, device in devices.items()}
 
 
 class RunOptions(Group):

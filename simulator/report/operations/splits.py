@@ -6,8 +6,10 @@ from itertools import groupby
 from ... import units
 from ...display.render import Column, plural, table, wrapped
 from ...explore.splits import SplitAnswer, best
-from ...operations.model_step import PARTS
+from ...operations.families.collectives import HOST_GPUS
+from ...operations.model_step import PARTS, Split
 
+OVER_NICS = "Over NICs communication has NCCL's latencies and the NICs' bandwidths, which was not measured"
 ASSUMED = "in CUDA graphs, vendors' products and attention, NCCL's collectives beside nothing"
 
 
@@ -35,6 +37,7 @@ def whole_text(answers: Mapping[str, SplitAnswer], width: int, color: bool = Fal
         Column(title="gaps", cells=[units.duration(step.gaps_s) for _, _, step in steps], rank=2),
     ]
     split = next(iter(able.values())).split
+    lines += [OVER_NICS] if _over_nics(split) else []
     title = f"The whole model{f' on {split.gpus} GPUs ({split.text})' if split.gpus > 1 else ''}: {ASSUMED}"
     return "\n".join([*wrapped([title], width), table(columns, width, color), *wrapped(lines, width)])
 
@@ -58,9 +61,15 @@ def splits_text(answers: Sequence[SplitAnswer], device: str, width: int, color: 
         best_ways = best(list(group))
         words = "; ".join(f"{what} {answer.split.text}" for what, answer in best_ways.items())
         lines.append(f"Best on {plural(gpus, 'GPU')}: {words or 'nothing fits'}")
+    lines += [OVER_NICS] if any(_over_nics(answer.split) for answer in answers) else []
     batch = plural(answers[0].decode.tokens, "sequence")
     title = f"Ways to share it on {device}, {batch} in all: prefill of one in each group, a decode step of all"
     return "\n".join([*wrapped([title], width), table(columns, width, color), *wrapped(lines, width)])
+
+
+def _over_nics(split: Split) -> bool:
+    """Whether GPUs of several hosts share a copy."""
+    return split.gpus // split.replicas > HOST_GPUS
 
 
 def _fit(answer: SplitAnswer) -> str:

@@ -140,7 +140,7 @@ def test_an_output_among_the_inputs_counts_once() -> None:
     ("device", "ranks", "said"),
     [
         ("l4", 8, "of GPUs without NVLink, whose PCIe is not in the catalogue"),
-        ("h200", 16, "of 16 GPUs, on more than one host,"),
+        ("h200", 16, "of 16 GPUs, on more than one host, whose NICs are not known"),
         ("h200", 0, "of a group"),
     ],
 )

@@ -8,7 +8,7 @@ from ..given import given, refuse_unread
 from ..groups import Group, argument, flag, option, spread
 from ..limit import ALL_LIMIT_S, WorkersOptions, limit_of_all, seconds
 from ..model.options import model_given
-from ..options import MachinesOptions
+from ..options import HostOptions, MachinesOptions
 from ..output import answer, bad_input, text_color, text_width
 from ..parse import dtype_of
 
@@ -42,7 +42,9 @@ class WorkOptions(WorkersOptions):
 
 
 @spread
-def model(context: typer.Context, *, asked: ServingOptions, machine: MachinesOptions, work: WorkOptions) -> None:
+def model(
+    context: typer.Context, *, asked: ServingOptions, machine: MachinesOptions, joined: HostOptions, work: WorkOptions
+) -> None:
     """List the models, or say what one costs, its attention and all of it: prefill, a decode step, KV cache, weights.
 
     Decode runs in CUDA graphs unless --overhead is given. Repeat --device to compare devices.
@@ -61,7 +63,8 @@ def model(context: typer.Context, *, asked: ServingOptions, machine: MachinesOpt
         known, refused = every_model()
         answer(asked, lambda: models_text(known, refused, text_width(), text_color()), lambda: models_dict(known))
         return
-    loaded, devices = model_given(asked.name), machine.build()
+    gpus = max(asked.gpus or 0, max(asked.tp, asked.ep) * asked.pp)
+    loaded, devices = model_given(asked.name), joined.devices(machine, gpus)
     with bad_input("tp", "ep", "pp", "gpus", "batch", "seqlen", "kv_dtype"):
         serving = Serving(
             model=loaded,
@@ -72,6 +75,7 @@ def model(context: typer.Context, *, asked: ServingOptions, machine: MachinesOpt
             seqlen=asked.seqlen,
             kv_dtype=asked.kv_dtype,
             gpus=asked.gpus or 0,
+            most=min(device.host.most for device in devices.values()),
         )
         for kind in loaded.kinds:
             serving.prefill_problem(kind)

@@ -12,7 +12,7 @@ from ..groups import Group, argument, flag, option, spread, typed_as, word
 from ..kernels import PartialOptions, need_compiler, users_code
 from ..limit import LimitOptions, WorkersOptions, limit_of, stages
 from ..model.buckets import bucket_sizes
-from ..options import DevicesOptions, each_device, leave, one_device
+from ..options import DevicesOptions, HostOptions, each_device, leave, one_device
 from ..output import BadInput, announce_compiler, answer, bad_input, progress, show, text_color, text_width
 from ..parse import each_once
 
@@ -167,7 +167,13 @@ class Answered:
 
 @spread
 def profile(
-    *, step: StepOptions, mode: ModeOptions, machine: DevicesOptions, pricing: PricingOptions, asked: ProfileOptions
+    *,
+    step: StepOptions,
+    mode: ModeOptions,
+    machine: DevicesOptions,
+    joined: HostOptions,
+    pricing: PricingOptions,
+    asked: ProfileOptions,
 ) -> None:
     """Say what a step of PyTorch takes on a GPU, kernel by kernel, without one.
 
@@ -175,7 +181,7 @@ def profile(
     that torch.compile makes, is recorded and priced. Repeat --device for a table of GPUs; --by has each show
     its kernels, too.
     """
-    devices, modes = machine.build(), mode.modes()
+    devices, modes = joined.devices(machine, mode.gpus or 1), mode.modes()
     one_device(devices, trace=asked.trace)
     if asked.trace and len(modes) > 1:
         raise BadInput(f"--trace {str(asked.trace)!r}: shows one mode, not {len(modes)}; run once with each")
