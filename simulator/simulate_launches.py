@@ -130,9 +130,12 @@ def simulate_costed(
     record: bool = False,
     attempt: Attempt = lambda number: nullcontext(),
     marks: Marks | None = None,
+    marked: bool = False,
 ) -> SimulatedLaunches:
-    """The same once it is known what steps take. Args: before, attempt, marks: as in `run_launches`."""
-    engine_run = partial(run_launches, costed, device, settings, before=before, attempt=attempt, marks=marks)
+    """The same once it is known what steps take. Args: before, attempt, marks, marked: as in `run_launches`."""
+    engine_run = partial(
+        run_launches, costed, device, settings, before=before, attempt=attempt, marks=marks, marked=marked
+    )
     recorded = engine_run(record=True) if record else None
     runs = recorded if recorded and not settings.steady_state else engine_run()
     ran = {number: seen for number, seen in enumerate(runs) if seen and (recorded is None or recorded[number])}

@@ -139,6 +139,7 @@ class TracedSimulation:
                 record=record,
                 attempt=lambda place: self._attempts.at(numbers[place], "simulate memory"),
                 marks=marks,
+                marked=True,
             )
         return None
 

@@ -6,7 +6,7 @@ Launches of a pipeline follow each other on the same L2.
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -83,6 +83,7 @@ def run_launches(
     record: bool = False,
     attempt: Attempt = lambda number: nullcontext(),
     marks: Marks | None = None,
+    marked: bool = False,
 ) -> list[LaunchRun | None]:
     """Simulate the launches of a pipeline, one after the other on the same L2.
 
@@ -91,6 +92,7 @@ def run_launches(
         record: whether to record a timeline (steps through every CTA).
         attempt: around each launch.
         marks: of the same launch on empty caches, where there is one launch: it is stepped through until it goes on so.
+        marked: whether the first launch may be simulated again.
 
     Returns:
         What the engine saw of each; None where `attempt` has ended it, which leaves L2 to the next as it was then.
@@ -114,8 +116,8 @@ def run_launches(
                 last = number == len(launches) - 1 and not warm
                 alike = marks and (marks.program, marks.slots) == (launches[number].program, state.slot_count)
                 lone = marks if alike and len(launches) == 1 else None
-                seen = _finish(state, settings.steady_state and not record, refresh=not last, known=lone)
-                runs[number] = seen if number == 0 and empty else replace(seen, marks=None)
+                first = marked and number == 0 and empty
+                runs[number] = _finish(state, settings.steady_state and not record, not last, lone, marked=first)
             begin = state.end if state else begin
         left = [number for number in left if number in runs]
     return [runs.get(number) for number in range(len(launches))]
@@ -182,17 +184,21 @@ def _group_bytes(device: Device, largest_bytes: int) -> np.ndarray:
     return partition_bytes / groups * (1.0 + device.l2_set_spread * np.array(quantiles))
 
 
-def _finish(run: LaunchState, steady_state: bool, refresh: bool, known: Marks | None) -> LaunchRun:
+def _finish(run: LaunchState, steady_state: bool, refresh: bool, known: Marks | None, *, marked: bool) -> LaunchRun:
     """Step through a launch, or through as much of it as it takes.
 
     Args:
         steady_state: whether it may be continued from a steady state.
         refresh: leave the L2 as the whole launch would.
         known: marks of the same launch; it may be left where it goes on as that did.
+        marked: whether it leaves marks.
     """
     skipped = np.zeros(COUNTERS + 1)
     at: dict[int, np.ndarray] = {}
-    run.mark = Comparison(run, known).compare if known else lambda steps: at.update({steps: run.snapshot()})
+    if known:
+        run.mark = Comparison(run, known).compare
+    elif marked:
+        run.mark = lambda steps: at.update({steps: run.snapshot()})
     persistent = run.launch.cta_count < run.launch.program.item_count
     samples = np.zeros((0, 3))
     try:
@@ -208,7 +214,7 @@ def _finish(run: LaunchState, steady_state: bool, refresh: bool, known: Marks | 
         total, idle_cycles = known_end.args[0], known.idle_cycles
     finally:
         del run.mark, run.look  # which hold the run: its memory would stay until garbage is collected
-    whole = not (known or skipped[STEPS])
+    whole = marked and not (known or skipped[STEPS])
     program, slots, costs = run.launch.program, run.slot_count, run.lowered.costs
     return LaunchRun(
         cycles=float(total[-1]),

@@ -76,8 +76,8 @@ class LaunchState:
         self.record = np.zeros((launch.cta_count if record else 0, 4))
         self.look: Callable[[], int] = lambda: STEPS_AT_ONCE
         """Called before each stretch of steps; says how long it may be at most."""
-        self.mark: Callable[[int], None] = lambda steps: None
-        """Called every `MARK_STEPS` steps, with how many there have been."""
+        self.mark: Callable[[int], None] | None = None
+        """Called every `MARK_STEPS` steps, with how many there have been; None: nobody looks so often."""
         memory.free[:] = np.maximum(memory.free, begin)
         for array in (*memory.l1, memory.counter):
             array[:] = 0
@@ -101,11 +101,11 @@ class LaunchState:
         pause_step = look_step = steps[links.STEPS]
         while steps[links.STEPS] >= pause_step:
             check_wanted()
-            if pause_step % MARK_STEPS == 0 < pause_step:
+            if self.mark and pause_step % MARK_STEPS == 0 < pause_step:
                 self.mark(int(pause_step))
             if pause_step >= look_step:
                 look_step = pause_step + self.look()
-            pause_step = min(look_step, (pause_step // MARK_STEPS + 1) * MARK_STEPS)
+            pause_step = min(look_step, (pause_step // MARK_STEPS + 1) * MARK_STEPS) if self.mark else look_step
             self.now = event_loop.run(
                 self.memory,
                 self.rates,
@@ -123,12 +123,12 @@ class LaunchState:
 
     def skip_to(self, item: int) -> None:
         """Go on with a later item: those in between are not stepped through, and nothing is marked any more."""
-        self.mark = lambda steps: None
+        self.mark = None
         self.next_cta[event_loop.NEXT_CTA] = item
 
     def skip_trips(self, loop: int, slots: np.ndarray, trips: int) -> None:
         """CTAs go on so many trips later in a loop that they are in. Args: trips: a multiple of `walk.RING`."""
-        self.mark = lambda steps: None
+        self.mark = None
         self.ctas.trips[slots, loop, walk.TRIP] += trips
         nest = self.program.loops[loop]
         self.ctas.environment[slots, nest["counter"]] += trips * self._values(slots, int(nest["stride"]))

@@ -162,7 +162,7 @@ def run_all(
     """
     settings = Settings(l2=l2, resolution=resolution, steady_state=steady_state)
     costed = [costed_as(kernel, gpu, costs or {}, clock_hz) for kernel in launches]
-    return run_launches(costed, gpu, settings, before=before, record=record, marks=marks)
+    return run_launches(costed, gpu, settings, before=before, record=record, marks=marks, marked=True)
 
 
 def costed_as(kernel: Launch, gpu: Device, costs: Mapping[str, StepCost], clock_hz: float = 0.0) -> CostedLaunch:
