@@ -69,6 +69,11 @@ def is_compiled() -> bool:
     return is_kept(event_loop.run)
 
 
+def load_tables() -> None:
+    """Have numba load its own tables, as the first compiled function that is called does."""
+    links.first_channel(1, 1)
+
+
 def keeps_code() -> bool:
     """Whether what numba compiles stays on disk; else a warning has said that every run has to wait for it."""
     return can_keep()

@@ -28,8 +28,8 @@ LOST_ELSEWHERE = (
     *("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError", "ObjectLostError", "LocalRayletDiedError"),
 )
 """The same of Dask and of Ray, by name: neither need be installed."""
-SIMULATES = "tilesight.simulator.predict_kernels"
-"""Loaded once for all processes: each would take 0.6 s of CPU for it."""
+PRELOADED = "tilesight.tuning.engines.preloaded"
+"""Loaded once for all processes."""
 Answer = TypeVar("Answer")
 
 
@@ -57,7 +57,7 @@ class Processes:
         """The pool. Args: module: loaded once for all."""
         if self._pool is None:
             context = get_context("forkserver")
-            context.set_forkserver_preload([module, SIMULATES])
+            context.set_forkserver_preload([PRELOADED, module])
             self._pool = ProcessPoolExecutor(self._most, context)
         return self._pool
 
