@@ -9,7 +9,9 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib import import_module
-from types import SimpleNamespace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -26,6 +28,43 @@ from .device_guard import device_in_cpp, lacking
 from .padding import padding_for
 from .streams import StreamOrder
 from .streams import stand_ins as followed
+
+DYNAMO = "torch._dynamo"
+
+
+class _Settings(ModuleType):
+    """Stands for torch's compiler, which takes 2 s to load: holds its settings; whoever asks for more has it loaded."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(DYNAMO), name)
+
+
+def _as_written(function: Callable[..., Any], name: str, default: Any) -> Any:
+    """What torch calls in the place of a function that its compiler shall not compile: as long as there is none, it."""
+    return getattr(function, name, default) or (None if DYNAMO in sys.modules else function)
+
+
+@contextmanager
+def compiler_on_demand() -> Iterator[None]:
+    """Have fake tensors not load torch's compiler, of which they read settings, and which shall not compile them."""
+    name, file = f"{DYNAMO}.config", Path(torch.__file__).parent / "_dynamo" / "config.py"
+    spec = spec_from_file_location(name, file)
+    if DYNAMO in sys.modules or not file.exists() or spec is None or spec.loader is None:
+        yield
+        return
+    # The compiler, once loaded, finds the same settings here.
+    sys.modules[name] = config = module_from_spec(spec)
+    spec.loader.exec_module(config)
+    vars(torch)["_dynamo"] = stand_in = _Settings(DYNAMO)
+    vars(stand_in)["config"] = config
+    try:
+        with patch.object(torch._compile, "getattr", _as_written, create=True):  # a name that it looks up here first
+            yield
+    finally:
+        if DYNAMO not in sys.modules:
+            del sys.modules[name]
+        if vars(torch).get("_dynamo") is stand_in:
+            del vars(torch)["_dynamo"]
 
 
 @contextmanager

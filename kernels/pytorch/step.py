@@ -21,7 +21,7 @@ from .choosing.selection import Selection
 from .choosing.trials import Times
 from .distributed.groups import hook_groups
 from .fused import kept_whole
-from .hooks import fake_cuda_device, hide_fakes
+from .hooks import compiler_on_demand, fake_cuda_device, hide_fakes
 from .layers.grids import sampled_grids
 from .layers.native import SHAPES
 from .layers.recurrent import whole_layers
@@ -236,6 +236,7 @@ def recording(
     recorder = Recorder()
     launches = TritonLaunches(recorder, indices == "uniform")
     with ExitStack() as stack:
+        stack.enter_context(compiler_on_demand())
         hook_all = stack.enter_context(fake_cuda_device(device, recorder.order, max(gpus, 1)))
         hook_groups(stack, recorder, gpus, rank)
         hooked = False

@@ -26,6 +26,21 @@ SIZE = 1 << 20
 BEFORE = torch.accelerator.current_accelerator()
 """None, or CUDA of a build that has it."""
 
+ON_DEMAND = """
+import sys
+import torch
+from tilesight.kernels.pytorch.step import recording
+from tilesight.simulator.device.device import load_device
+
+with recording(load_device("h200")):
+    torch.nn.functional.rms_norm(torch.ones(4, 8, device="cuda"), (8,)).sum()
+    torch._dynamo.config.suppress_errors = True
+    assert "torch._dynamo" not in sys.modules
+    assert torch._dynamo.mark_dynamic and "torch._dynamo" in sys.modules
+    assert torch._dynamo.config.suppress_errors and torch._dynamo.config is sys.modules["torch._dynamo.config"]
+    torch.ones(4, 8, device="cuda").sum()
+"""
+
 
 @pytest.fixture(autouse=True)
 def _nothing_stays() -> Iterator[None]:
@@ -233,3 +248,9 @@ def test_headers_tell_the_places_of_functions() -> None:
     hooks = device_guard.virtual_functions("ATen/detail/AcceleratorHooksInterface.h", "AcceleratorHooksInterface")
     assert guard[:3] == ["type", "exchangeDevice", "getDevice"] and guard.index("block") == guard.index("record") + 1
     assert hooks[:5] == ["~AcceleratorHooksInterface"] * 2 + ["isBuilt", "isAvailable", "hasPrimaryContext"]
+
+
+def test_a_step_that_compiles_nothing_loads_no_compiler() -> None:
+    """Asked for more than its settings torch loads it, and it has those that were set before."""
+    done = subprocess.run([sys.executable, "-c", ON_DEMAND], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
