@@ -82,7 +82,7 @@ def _error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ("explore --csv x.out --html x.out", "--html 'x.out': is the file of --csv already"),
         ("compare --seqlens 64,0", "--seqlens = 0: must be from 1 to"),
         ("compare --seqlens 64;128", "--seqlens = '64;128': must be whole numbers"),
-        ("compare --seqlen-q 64", "No such option: --seqlen-q"),
+        ("compare --seqlen-q 64", "--seqlen-q 64: changes nothing without --gpus; leave it out"),
         ("devices --set sms=2", "--set 'sms=2': name the device"),
         ("devices --all", "--all: name a device"),
         ("devices h300", "device 'h300' is unknown: did you mean h200"),

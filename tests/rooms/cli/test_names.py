@@ -49,7 +49,7 @@ def test_a_shell_completes_devices_schedules_and_options(
         (("devices", "h"), [name for name in catalogue() if name.startswith("h")]),
         (("simulate", "--device", "h20"), ["h20", "h200"]),
         (("explore", "--batch", "few", "--schedule", "flash2_"), ["flash2_tma"]),
-        (("compare", "--seql"), ["--seqlens"]),
+        (("compare", "--seql"), ["--seqlens", "--seqlen-q"]),
         (("check",), ["check-softmax"]),
     ):
         assert _completed(monkeypatch, capsys, *words) == expected

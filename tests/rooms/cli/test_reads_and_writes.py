@@ -17,7 +17,7 @@ NO_FILE = {
     *("--schedule", "--law", "--layer", "--skew", "--batch-sizes", "--seqlens", "--triton", "--dask", "--ray"),
     *("--screen", "--gpus", "--decode", "--buckets", "--fail-above", "--time-limit", "--timeout", "--triton-configs"),
     *("--mode", "--tp", "--ep", "--pp", "--draw", "--dropout", "--softcap", "--window", "--indices", "--kind"),
-    *("--kernel", "--grid", "--block", "--cluster"),
+    *("--kernel", "--grid", "--block", "--cluster", "--host"),
 }
 """Options with a text of their own that names no file."""
 GROUP: Any = typer.main.get_command(app)
