@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...emulator.storage import STORAGE_SHIFT
 from ...emulator.thread_values import Array
 from ...sass.memory_instructions import BOX_COPIES, COPY
 from ..alike.per_tensor_slices import by_tensor, narrowed
 from ..alike.representative_ctas import stand_ins
 from ..cta.address_slice import Tracer
+from ..cta.bases import Bases
 from ..cta.every_thread import signatures
 from ..cta.group import CtaGroup
 from ..numbering import number_rows
@@ -103,7 +105,7 @@ def find_mask_kinds(
 
 
 def _kinds_by_probes(cta_class: CtaClass, ignored: frozenset[int], changing: frozenset[int]) -> Array:
-    """Kind of each CTA by its probe threads, int64 (CTAs,): which of them take part, and how boxes are clipped.
+    """Kind of each CTA by its probe threads, int64 (CTAs,): which take part, in which tensors, how boxes are cut.
 
     Copies in loops do not count: those that run ahead end before the loop does, in a short loop at once. How their
     boxes are clipped does.
@@ -130,7 +132,21 @@ def _kinds_by_probes(cta_class: CtaClass, ignored: frozenset[int], changing: fro
         for place, bases in cta_class.bases.items()
         if bases.clips and place not in ignored
     ]
-    return number_rows((column for table in (*active, *clips) for column in table.T), len(cta_class.group))
+    tensors = [
+        _tensors(bases)[:, None]
+        for place, bases in cta_class.bases.items()
+        if bases.addresses and not bases.clips and place not in ignored
+    ]
+    return number_rows((column for table in (*active, *clips, *tensors) for column in table.T), len(cta_class.group))
+
+
+def _tensors(bases: Bases) -> Array:
+    """Which tensor the first thread of each CTA begins in, int64 (CTAs,); 0: it takes no part.
+
+    A table of pointers among a kernel's parameters, or in memory, gives CTAs tensors of their own.
+    """
+    first = min(bases.addresses)
+    return np.where(bases.active[first][:, 0], bases.addresses[first] >> STORAGE_SHIFT, 0)
 
 
 def _weight(place: int) -> np.uint64:
