@@ -166,6 +166,7 @@ def stand_ins(notes: dict[str, None]) -> dict[str, Any]:
         "default_stream": lambda *_: Stream(),
         "stream": lambda stream=None: stream or Stream(),
         "device": _Device,
+        "device_of": _Device,
         "default_generators": (torch.Generator(),),
         "CUDAGraph": Graph,
         "graph": lambda *_, **__: Graph(),

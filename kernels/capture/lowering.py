@@ -8,11 +8,12 @@ Source: `JITFunction.run` and `compile` of Triton 3.6, whose steps these are.
 
 import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import string_at
 from dataclasses import replace
 from typing import Any
 
+import torch
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
 from triton.compiler.errors import CompilationError
@@ -29,6 +30,8 @@ from .beyond_target import refusal_of
 from .recorded import WHOLE, RecordedLaunch, RecordedTensor
 from .stores import stored_parameters
 
+POINTERS = (torch.int64, torch.uint64)
+"""Types of tables of pointers."""
 NOT_FOR_THE_COMPILER = frozenset({"warmup", "grid"})
 DEFAULT_TAKEN = "TRITON_DEFAULT_FP_FUSION is unset"
 """How Triton 3.9 begins to warn of its default, which a launch on the GPU would take, too."""
@@ -246,7 +249,18 @@ def _storages(capture: RecordedLaunch) -> tuple[Storage, ...]:
                 fill=tensor.fill if values is None and (whole or number not in stored) else b"",
                 origin=tensor.origin,
             )
-    return tuple(storages.values())
+    return (*storages.values(), *_pointed(capture, {*storages}))
+
+
+def _pointed(capture: RecordedLaunch, passed: set[int]) -> Iterator[Storage]:
+    """Storages that tables of pointers name, beside those that are passed. Args: passed: numbers of these."""
+    for name, tensor in capture.tensors.items() if capture.pointed else ():
+        if tensor.dtype in POINTERS and _values(tensor) is not None and tensor.values is not None:
+            for place, value in enumerate(tensor.values.reshape(-1).tolist()):
+                number = (value >> STORAGE_SHIFT) - 1
+                if number in capture.pointed and number not in passed:
+                    passed.add(number)
+                    yield Storage(number=number, size_bytes=capture.pointed[number], name=f"{name}[{place}]")
 
 
 def _values(tensor: RecordedTensor) -> bytes | None:

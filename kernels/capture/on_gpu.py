@@ -56,7 +56,7 @@ class OnGpu(TorchFunctionMode):
             options["device"] = "cuda"
         if function in (torch.Tensor.cuda, torch.Tensor.cpu, torch.Tensor.to, torch.Tensor.pin_memory):
             return self._moved(function, args, options)
-        if function is torch.Tensor.data_ptr and args[0].is_meta:
+        if function is torch.Tensor.data_ptr and (args[0].is_meta or self.known.is_on_gpu(args[0])):
             return self._storages.address(args[0])
         if function is torch.Tensor.get_device:
             return 0

@@ -19,9 +19,14 @@ from ..given.launch import Launch
 
 
 class StorageNumbers:
-    """Numbers of storages, from 0 on, in the order in which they are asked for; views of one tensor share it."""
+    """Numbers of storages, from 0 on, in the order in which they are asked for; views of one tensor share it.
+
+    Attributes:
+        pointed: number of a storage whose address code has asked for -> its size [B].
+    """
 
     def __init__(self) -> None:
+        self.pointed: dict[int, int] = {}
         self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []  # a storage that is freed would give its identity to another one
 
@@ -34,7 +39,9 @@ class StorageNumbers:
 
     def address(self, tensor: torch.Tensor) -> int:
         """Where a tensor begins, in the address space of `emulator.storage`."""
-        return (self.number(tensor) + 1 << STORAGE_SHIFT) + tensor.storage_offset() * tensor.element_size()
+        number = self.number(tensor)
+        self.pointed[number] = tensor.untyped_storage().nbytes()
+        return (number + 1 << STORAGE_SHIFT) + tensor.storage_offset() * tensor.element_size()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +90,7 @@ class RecordedLaunch:
         tuned: number of the autotuned launch that this is one configuration of; -1: it is none.
         configuration: values that tell configurations of one launch apart, e.g. `{"BLOCK": 128, "num_warps": 4}`.
         refused: why no GPU would take it, in one line; None: one would.
+        pointed: as of `StorageNumbers`: what tables of pointers may name.
     """
 
     function: Any
@@ -95,6 +103,7 @@ class RecordedLaunch:
     tuned: int = -1
     configuration: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     refused: str | None = None
+    pointed: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def name(self) -> str:

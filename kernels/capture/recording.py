@@ -264,6 +264,7 @@ class Recorder:
             tuned=self._tuned,
             configuration=self._configuration,
             refused=self._refused or wrong or _beyond(function.__name__, axes),
+            pointed=MappingProxyType(dict(self.storages.pointed)),
         )
 
     def _described(self, tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> RecordedTensor:

@@ -105,11 +105,18 @@ def _answer_accelerator(stack: ExitStack, answers: dict[str, Any]) -> None:
         "current_device_idx": answers["current_device"],
         "set_device_index": answers["set_device"],
         "set_device_idx": answers["set_device"],
+        "device_index": answers["device"],
         "get_memory_info": answers["mem_get_info"],
     }
     here.pop("get_device_capability")  # which types it has, there
+    stack.enter_context(patch.object(torch, "get_device_module", _device_module))
     for name in here.keys() & set(torch.accelerator.__all__):
         stack.enter_context(patch.object(torch.accelerator, name, here[name]))
+
+
+def _device_module(device: Any = None) -> Any:
+    """The part of torch for a kind of device, the target's where none is named."""
+    return getattr(torch, torch.device("cuda" if device is None else device).type)
 
 
 def _run_eagerly(stack: ExitStack, notes: dict[str, None]) -> None:

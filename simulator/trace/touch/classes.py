@@ -18,6 +18,7 @@ from ..cta.cta_run import MOST_ACCESSES, CtaRun, follow_cta, follow_ctas
 from ..cta.group import CtaGroup, regions_exchanging
 from ..cta.traced_kernel import TracedKernel
 from ..cta.unknown_values import UnknownValues
+from ..mixed_visits import LoopVisit
 from ..nests import OUTSIDE
 from ..numbering import number_rows
 from ..positions import blocks_of
@@ -31,7 +32,7 @@ from .listed_boxes import listings_of_boxes
 from .mask_classes import MaskClasses, changing_masks, find_mask_kinds
 from .own_copies import OwnCopies, follow_copies
 from .phases import Part, Phases, find_phases
-from .rounds import Trips, rounds_of, trips_of
+from .rounds import Trips, more_visits, rounds_of, trips_of
 from .scattered.lists import Scattered
 
 MOST_PATHS = 128
@@ -193,8 +194,10 @@ class _Classifier:
             if region != OUTSIDE and regions[region].period == 1
         }
         compared = [block for block in np.flatnonzero(self.counts[run.cta]).tolist() if block not in even]
-        counts = self.counts[np.ix_(members, compared)]
-        alike: Array = (counts == self.counts[run.cta, compared]).all(axis=1)
+        flow = self.tracer.subject.flow
+        counts = np.hstack((self.counts[np.ix_(members, compared)], more_visits(flow, run, self.counts[members])))
+        of_run = np.hstack((self.counts[run.cta, compared], more_visits(flow, run, self.counts[[run.cta]])[0]))
+        alike: Array = (counts == of_run).all(axis=1)
         others = counts[~alike]  # of millions mostly none
         if len(others) and len(np.unique(others, axis=0)) + bool(alike.any()) > MOST_COUNTS:
             return np.ones(len(members), dtype=bool)
@@ -335,6 +338,13 @@ def _block_sizes(subject: TracedKernel) -> Array:
     return np.array([block.stop - block.first for block in subject.flow.blocks], dtype=np.int64)
 
 
-def _shape(run: CtaRun) -> tuple[tuple[int, bool], ...]:
-    """The nest of regions of a CTA."""
-    return tuple((region.parent, region.leaf) for region in run.paths.regions)
+def _shape(run: CtaRun) -> tuple[object, ...]:
+    """The nest of regions of a CTA, in which rounds it does not enter them, and where they lie among straight code."""
+    rounds = rounds_of(run)
+    return (
+        tuple((region.parent, region.leaf) for region in run.paths.regions),
+        tuple((number, rounds[number].from_ends) for number in sorted(rounds)),
+        tuple(
+            tuple(-1 - item.loop if isinstance(item, LoopVisit) else item for item in path) for path in run.paths.warps
+        ),
+    )

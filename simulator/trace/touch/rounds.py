@@ -6,14 +6,16 @@ rounds that all together are as many as the code's.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from ...emulator.thread_values import Array
 from ...sass.flow import Flow
 from ..cta.cta_run import CtaRun
+from ..mixed_visits import ControlPath, LoopVisit
 from ..nests import OUTSIDE
 from ..positions import Iteration
 from .footprints import Runs
@@ -32,6 +34,11 @@ class Rounds:
 
     count: int
     skipped: frozenset[int]
+
+    @property
+    def from_ends(self) -> frozenset[int]:
+        """Those that it skips, by their number from the nearer end: the last is -1."""
+        return frozenset(number if 2 * number < self.count else number - self.count for number in self.skipped)
 
     def of(self, count: int) -> tuple[int, ...]:
         """Those of a CTA of so many iterations: what is skipped at the end is there in every CTA."""
@@ -96,22 +103,63 @@ def trips_of(flow: Flow, run: CtaRun, counts: Array) -> dict[int, Trips]:
     Args:
         run: a CTA; counts: executions of each block, int64 (CTAs, blocks).
     """
+    totals = _totals(flow, run, counts)
+    visits, trips = _visits_of(run, totals, len(counts)), dict[int, Trips]()
+    for number in range(len(run.paths.regions)):
+        per_round = np.where(visits[number] > 0, -(-totals[number] // np.maximum(visits[number], 1)), 0)
+        trips[number] = Trips(per_round=per_round, shorter=per_round * visits[number] - totals[number])
+    return trips
+
+
+def _totals(flow: Flow, run: CtaRun, counts: Array) -> dict[int, Array]:
+    """Region -> its iterations in all rounds of each CTA, int64 (CTAs,)."""
     totals: dict[int, Array] = {}
     for regions in run.paths.region_of:
         for loop, number in regions.items():
             executed = counts[:, flow.loops[loop].header]
             fewest = np.minimum(totals.get(number, executed), executed) if number in run.paths.rolled else executed
             totals[number] = fewest if number in run.paths.rolled else totals.get(number, executed)
+    return totals
+
+
+def more_visits(flow: Flow, run: CtaRun, counts: Array) -> Array:
+    """How often CTAs enter loops more often than where a followed one does: int64 (CTAs, loops); 0: as that one does.
+
+    Of loops inside loops that one block leads to, and of which its rounds say how often it enters them.
+    """
+    totals = _totals(flow, run, counts)
+    visits = _visits_of(run, totals, len(counts))
+    before: dict[int, set[int]] = defaultdict(set)
+    for path, regions in zip(run.paths.warps, run.paths.region_of, strict=True):
+        for region, block in _entries(path, regions):
+            before[region].add(block)
+    more = [
+        counts[:, block] - visits[region]
+        for region, (block, *others) in before.items()
+        if not others and run.paths.regions[region].parent != OUTSIDE
+    ]
+    return np.stack(more, axis=1) if more else np.zeros((len(counts), 0), dtype=np.int64)
+
+
+def _entries(path: ControlPath, regions: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """Regions that a path enters, each with the block before."""
+    for before, item in pairwise((-1, *path)):
+        if isinstance(item, LoopVisit):
+            if isinstance(before, int) and before >= 0:
+                yield regions[item.loop], before
+            for body in item.iterations:
+                yield from _entries(body, regions)
+
+
+def _visits_of(run: CtaRun, totals: Mapping[int, Array], ctas: int) -> dict[int, Array]:
+    """Region -> how often CTAs enter it by the rounds of a followed one. Args: totals: region -> its iterations."""
     rounds = rounds_of(run)
-    trips: dict[int, Trips] = {}
-    visits: dict[int, Array] = {OUTSIDE: np.ones(len(counts), dtype=np.int64)}
+    visits: dict[int, Array] = {OUTSIDE: np.ones(ctas, dtype=np.int64)}
     for number, region in enumerate(run.paths.regions):
         around = totals.get(region.parent, visits[OUTSIDE])
         skipped = len(rounds[number].skipped) if number in rounds else 0
         visits[number] = np.maximum(around - skipped * visits[region.parent], np.minimum(around, 1))
-        per_round = np.where(visits[number] > 0, -(-totals[number] // np.maximum(visits[number], 1)), 0)
-        trips[number] = Trips(per_round=per_round, shorter=per_round * visits[number] - totals[number])
-    return trips
+    return visits
 
 
 def rounds_are_alike(runs_at: Mapping[Iteration, Runs]) -> bool:

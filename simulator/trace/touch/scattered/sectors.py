@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ....emulator.storage import STORAGE_SHIFT
 from ....emulator.thread_values import Array
 from ....limits import SECTOR_BYTES
 from ....sass.memory_instructions import bytes_of
@@ -131,6 +132,11 @@ class _Listed:
 
         def record(place: int, iteration: Iteration, at: int, addresses: Array, active: Array) -> None:
             if place not in places or not active.any():
+                return
+            owners = addresses[active] >> STORAGE_SHIFT
+            if owners.min() != owners.max():  # pointers that differ by CTA: a use for each tensor
+                for owner in np.unique(owners):
+                    record(place, iteration, at, addresses, active & (addresses >> STORAGE_SHIFT == owner))
                 return
             instruction = code[place]
             storage = subject.memory.number_of(int(addresses[active].flat[0]))
