@@ -255,12 +255,14 @@ def _storages(capture: RecordedLaunch) -> tuple[Storage, ...]:
 def _pointed(capture: RecordedLaunch, passed: set[int]) -> Iterator[Storage]:
     """Storages that tables of pointers name, beside those that are passed. Args: passed: numbers of these."""
     for name, tensor in capture.tensors.items() if capture.pointed else ():
-        if tensor.dtype in POINTERS and _values(tensor) is not None and tensor.values is not None:
-            for place, value in enumerate(tensor.values.reshape(-1).tolist()):
-                number = (value >> STORAGE_SHIFT) - 1
-                if number in capture.pointed and number not in passed:
-                    passed.add(number)
-                    yield Storage(number=number, size_bytes=capture.pointed[number], name=f"{name}[{place}]")
+        if tensor.values is None or tensor.dtype not in POINTERS or tensor.storage_bytes > MOST_VALUES_BYTES:
+            continue
+        numbers = (tensor.values.reshape(-1).to(torch.int64) >> STORAGE_SHIFT) - 1
+        for number in numbers.unique().tolist():
+            if number in capture.pointed and number not in passed:
+                passed.add(number)
+                place = int((numbers == number).nonzero()[0])
+                yield Storage(number=number, size_bytes=capture.pointed[number], name=f"{name}[{place}]")
 
 
 def _values(tensor: RecordedTensor) -> bytes | None:

@@ -20,7 +20,7 @@ class Host:
     """What joins GPUs.
 
     Args:
-        name; devices: of the catalogue that it may hold, the first where nobody says which; links: in words.
+        name; devices: of the catalogue that it may hold, the first where none is named; links: in words.
         provenance: key -> where its number is from.
 
     Raises:
@@ -47,7 +47,7 @@ class Host:
 
 
 USUAL = Host(gpus=8)
-"""The host of a device where nobody names one."""
+"""The host of a device where none is named."""
 
 
 def hosts() -> list[str]:

@@ -76,7 +76,7 @@ def resolved_as(
 
 
 def predicted(resolved: Resolved, device: Device, settings: TrialSettings) -> Prediction | Refusal:
-    """The prediction; or that it has taken longer than it may, that no device can keep it, or nobody can follow it."""
+    """The prediction; or that it has taken longer than it may, no device can keep it, or its code is not traced."""
     stages: list[Stage] = []
     begin_s = thread_s()
 

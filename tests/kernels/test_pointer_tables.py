@@ -83,12 +83,3 @@ def test_products_of_a_group_read_each_matrix_once_for_each_column_of_tiles(
     assert traffic.hbm_read_bytes == pytest.approx(sum(2 * 2 * side**2 for side in sides), rel=0.01)
     assert traffic.smem_fill_bytes == pytest.approx(sum(2 * 2 * side**3 // TILE for side in sides), rel=0.02)
     assert traffic.l2_write_bytes == sum(2 * side**2 for side in sides)
-
-
-def test_code_asks_for_the_part_of_torch_that_serves_its_gpu() -> None:
-    """By no name, on a torch for CPUs, too; and `with` blocks of a tensor's GPU hold nothing up."""
-    with tilesight.capture("h200"):
-        x = torch.empty(4, device="cuda")
-        assert torch.get_device_module() is torch.get_device_module("cuda") is torch.cuda
-        with torch.cuda.device_of(x), torch.accelerator.device_index(0):
-            assert torch.get_device_module().current_device() == 0

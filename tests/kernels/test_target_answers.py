@@ -77,6 +77,15 @@ def test_torch_tells_of_an_accelerator() -> None:
     assert torch.accelerator.current_accelerator() == before
 
 
+def test_code_asks_for_the_part_of_torch_that_serves_its_gpu() -> None:
+    """By no name, on a torch for CPUs, too; and `with` blocks of a tensor's GPU hold nothing up."""
+    with tilesight.capture("h200"):
+        x = torch.empty(4, device="cuda")
+        assert torch.get_device_module() is torch.get_device_module("cuda") is torch.cuda
+        with torch.cuda.device_of(x), torch.accelerator.device_index(0):
+            assert torch.get_device_module().current_device() == 0
+
+
 @pytest.mark.parametrize("device", PUBLISHED)
 def test_triton_tells_the_same_limits(device: str) -> None:
     """By its own names: shared memory is what a CTA may opt in to, as Triton's kernels do."""

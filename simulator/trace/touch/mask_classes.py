@@ -165,11 +165,13 @@ def _find_signatures(
     code_slice = tracer.code_slice
     wanted = frozenset({*code_slice.touching, *code_slice.copying}) - listed
     few = int(by_probes.max()) < MOST_KINDS
-    kinds_of, sampled, of_sampled, differing = _sampled(tracer, group, by_probes, wanted)
+    kinds_of = by_probes
+    sampled, of_sampled, differing = _sampled(tracer, group, kinds_of, wanted)
     if differing and few:
         by_trips = number_rows((by_probes, *group.trips.values()), len(group))
         if int(by_probes.max()) < int(by_trips.max()) < min(MOST_KINDS, len(group) // SAMPLED_CTAS):
-            kinds_of, sampled, of_sampled, differing = _sampled(tracer, group, by_trips, wanted)
+            kinds_of = by_trips
+            sampled, of_sampled, differing = _sampled(tracer, group, kinds_of, wanted)
     kinds, chosen = np.unique(kinds_of), np.flatnonzero(np.isin(kinds_of, differing)) if few else np.arange(len(group))
     scattered: frozenset[int] = frozenset()
     if len(chosen) > 2 * LOOKED_AT:
@@ -198,8 +200,8 @@ def _find_signatures(
 
 def _sampled(
     tracer: Tracer, group: CtaGroup, kinds_of: Array, wanted: frozenset[int]
-) -> tuple[Array, Array, dict[int, Array], list[int]]:
-    """Kind of each CTA, ranks of those of each kind that were followed, their signatures, and kinds that differ."""
+) -> tuple[Array, dict[int, Array], list[int]]:
+    """Ranks of the CTAs of each kind that are followed, their signatures, and kinds of which these differ."""
     kinds, first = np.unique(kinds_of, return_index=True)
     few = len(kinds) <= MOST_KINDS
     sampled = (
@@ -211,7 +213,7 @@ def _sampled(
         for kind in kinds
         if any(len(np.unique(column[kinds_of[sampled] == kind])) > 1 for column in of_sampled.values())
     ]
-    return kinds_of, sampled, of_sampled, differing
+    return sampled, of_sampled, differing
 
 
 def signatures_of(tracer: Tracer, group: CtaGroup, wanted: frozenset[int]) -> dict[int, Array]:

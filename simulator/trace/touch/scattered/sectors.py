@@ -133,13 +133,14 @@ class _Listed:
         def record(place: int, iteration: Iteration, at: int, addresses: Array, active: Array) -> None:
             if place not in places or not active.any():
                 return
-            owners = addresses[active] >> STORAGE_SHIFT
+            taken = addresses[active]
+            owners = taken >> STORAGE_SHIFT
             if owners.min() != owners.max():  # pointers that differ by CTA: a use for each tensor
                 for owner in np.unique(owners):
                     record(place, iteration, at, addresses, active & (addresses >> STORAGE_SHIFT == owner))
                 return
             instruction = code[place]
-            storage = subject.memory.number_of(int(addresses[active].flat[0]))
+            storage = subject.memory.number_of(int(taken[0]))
             key = key_of(instruction, self._parts[place], self._class.phases, place, storage)
             use_key, use_iteration = _joined(key, place, iteration, self._class.prologues)
             use = self.by_key.setdefault(use_key, UseSectors(which))
