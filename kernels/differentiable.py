@@ -61,9 +61,9 @@ def takes_flash3(q: torch.Tensor, v: torch.Tensor) -> bool:
 def takes_flash3_backward(q: torch.Tensor, k: torch.Tensor, window: int) -> bool:
     """Whether flash3_backward is faster than flash_backward by the measured table, where it can take the tensors.
 
-    It is from one tile of 128 keys for each SM on, but not in bf16 at D = 64.
+    It is from one tile of 128 keys for each SM on.
     """
-    if window or why_not_backward(q) or (q.dtype, q.shape[-1]) == (torch.bfloat16, 64):
+    if window or why_not_backward(q):
         return False
     sms = int(torch.cuda.get_device_properties(q.device).multi_processor_count)
     return enough_tiles(k.shape[0] * k.shape[1], k.shape[2], sms)

@@ -117,6 +117,27 @@ class Tiles:
 
 
 @gluon.jit
+def narrow(p, dtype: gl.constexpr):
+    """P in 16 bits. Of bf16 two by two: the compiler rounds one by one what is widened again, at the rate of exponentials."""
+    if dtype == gl.bfloat16:
+        return gl.inline_asm_elementwise(
+            "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,r,r", [p], dtype=gl.bfloat16, is_pure=True, pack=2
+        )
+    else:
+        return p.to(dtype)
+
+
+@gluon.jit
+def widen(p):
+    """P in 32 bits."""
+    if p.dtype == gl.bfloat16:
+        text: gl.constexpr = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;"
+        return gl.inline_asm_elementwise(text, "=r,=r,r", [p], dtype=gl.float32, is_pure=True, pack=2)
+    else:
+        return p.to(gl.float32)
+
+
+@gluon.jit
 def wait(full, i):
     """Wait until buffer i of a ring has been filled."""
     mbarrier.wait(full.index(i % SLOTS), (i // SLOTS) & 1)
@@ -186,7 +207,7 @@ class Group:
                 p = gl.where((keys + ahead)[:, None] <= rows[None, :], p, 0.0)
             if self.shape.tails:
                 p = gl.where((keys < self.shape.seqlen_k - key)[:, None], p, 0.0)
-        return gl.convert_layout(p.to(self.ds.dtype), self.operand_layout, assert_trivial=True)
+        return gl.convert_layout(narrow(p, self.ds.dtype), self.operand_layout, assert_trivial=True)
 
     @gluon.jit
     def query_gradients(self, i):
@@ -226,7 +247,7 @@ class Group:
         dv = warpgroup_mma(p, flat(do), dv, is_async=True)
         dp = warpgroup_mma_wait(1, deps=(dp,))
         # P in 16 bits, as it is multiplied: in 32 it has no room in the registers.
-        p = gl.convert_layout(p, self.score_layout, assert_trivial=True).to(gl.float32)
+        p = widen(gl.convert_layout(p, self.score_layout, assert_trivial=True))
         ds = (p * (dp - self.number(i, 1))).to(self.ds.dtype)
         self.ds.index(i % SLOTS).slice(self.shape.half * self.place, self.shape.half).store(ds)
         fence_async_shared()
