@@ -1,8 +1,10 @@
 """Nests of loops on the control paths of a CTA's warps, and what makes those of specialised warps go round together."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
+from ..sass.flow import Flow
 from .mixed_visits import ControlPath, LoopVisit, rolled
 
 OUTSIDE = -1
@@ -37,6 +39,68 @@ def loops_of(path: ControlPath) -> list[tuple[int, int, int, bool]]:
 
     number(inside[OUTSIDE], OUTSIDE)
     return nest
+
+
+def loops_beside(flow: Flow, loops: frozenset[int]) -> frozenset[int]:
+    """Loops inside the same ones as some; without those that hold none, which mostly wait for a barrier."""
+    around, holding = {flow.loops[loop].parent for loop in loops}, {loop.parent for loop in flow.loops}
+    return frozenset(n for n, loop in enumerate(flow.loops) if loop.parent in around and n in holding)
+
+
+def visited_loops(path: ControlPath) -> Iterator[int]:
+    """Loops that repeat somewhere on a path."""
+    for item in path:
+        if isinstance(item, LoopVisit):
+            yield item.loop
+            for iteration in item.iterations:
+                yield from visited_loops(iteration)
+
+
+def with_like_nests(warps: list[ControlPath]) -> tuple[list[ControlPath], dict[int, int]]:
+    """Paths whose innermost loops that follow each other are one loop, until all paths have as many loops.
+
+    One role loops over the tiles under a mask and then over the others, another over all of them.
+
+    Returns:
+        The paths, and loop -> the one that its iterations belong to.
+    """
+    nests = {path: loops_of(path) for path in dict.fromkeys(warps)}
+    fewest = min(map(len, nests.values()))
+    known, joined = {}, dict[int, int]()
+    for path, nest in nests.items():
+        whole = path
+        while len(nest) > fewest:
+            following = [
+                (first, second)
+                for (first, around, _, leaf), (second, other, _, innermost) in pairwise(nest)
+                if around == other and leaf and innermost
+            ]
+            if not following:
+                break
+            first, second = following[0]
+            whole = _joined(whole, first, second)
+            joined[first] = second
+            nest = loops_of(whole)
+        known[path] = whole
+    return [known[path] for path in warps], joined
+
+
+def _joined(path: ControlPath, first: int, second: int) -> ControlPath:
+    """A path on which a visit of a loop and the next one, of another, are one; what lies between ends the first."""
+    items: list[int | LoopVisit] = []
+    for item in path:
+        if not isinstance(item, LoopVisit):
+            items.append(item)
+            continue
+        iterations = tuple(_joined(iteration, first, second) for iteration in item.iterations)
+        at = next((at for at in range(len(items) - 1, -1, -1) if isinstance(items[at], LoopVisit)), -1)
+        before = items[at] if at >= 0 else None
+        if item.loop == second and isinstance(before, LoopVisit) and before.loop == first:
+            between = tuple(items[at + 1 :])
+            del items[at:]
+            iterations = (*before.iterations[:-1], (*before.iterations[-1], *between), *iterations)
+        items.append(LoopVisit(item.loop, iterations))
+    return tuple(items)
 
 
 def side_by_side(warps: list[ControlPath], nests: Sequence[Nest]) -> tuple[list[ControlPath], frozenset[int]]:

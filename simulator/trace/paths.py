@@ -11,7 +11,7 @@ proportion in which the CTA runs them (`mixed_visits`).
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import cycle, islice
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from ..refusal import CannotFollow
 from ..sass.flow import Flow
 from .mixed_visits import ControlPath, LoopVisit, mixtures
-from .nests import OUTSIDE, loops_of, side_by_side
+from .nests import OUTSIDE, loops_beside, loops_of, side_by_side, visited_loops, with_like_nests
 
 MOST_UNROLLED = 2048
 """Blocks of a warp up to which loops may become straight code."""
@@ -66,6 +66,7 @@ class CtaPaths:
         unrolled: whether loops are straight code, as roles have other nests of them.
         rolled: regions of whose loops one goes round several times for each time that another does.
         fewer: per warp, region -> iterations of a visit that others make, and it does before or behind the loop.
+        joined: loop -> the one whose iterations its own are among, as other roles have one loop in place of both.
     """
 
     flow: Flow
@@ -76,6 +77,7 @@ class CtaPaths:
     unrolled: bool = False
     rolled: frozenset[int] = frozenset()
     fewer: tuple[Mapping[int, int], ...] = ()
+    joined: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def specialised(self) -> bool:
@@ -136,19 +138,8 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
     Raises:
         CannotFollow: loops of specialised warps do not run side by side; one line.
     """
-    headers = {loop.header: number for number, loop in enumerate(flow.loops)}
-    unrolled = False
-    for loosely in (False, True):
-        warps = _paths_of(blocks, flow, headers, loosely)
-        nests = [loops_of(path) for path in warps]
-        if len({tuple((parent, leaf) for _, parent, _, leaf in nest) for nest in nests}) == 1:
-            break
-    else:
-        if max(map(len, blocks)) > MOST_UNROLLED:
-            raise CannotFollow("warps of a CTA run loops of different nesting (specialised warps): not modelled")
-        # A compiler unrolls all of one role's loop, and not that of another: then all is straight code.
-        warps, unrolled = [tuple(run) for run in blocks], True
-        nests = [[] for _ in warps]
+    warps, joined, unrolled = _like_nests(flow, blocks)
+    nests = [loops_of(path) for path in warps]
     warps, together = side_by_side(warps, nests)
     nests = [loops_of(path) for path in warps] if together else nests
     counts = [max(nest[number][2] for nest in nests) for number in range(len(nests[0]))]
@@ -172,6 +163,7 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
         mixtures=tuple(mixed[path] for path in warps),
         unrolled=unrolled,
         rolled=together,
+        joined=joined,
         fewer=tuple(
             {
                 number: (counts[number] - nest[number][2]) // (counts[nest[number][1]] if nest[number][1] >= 0 else 1)
@@ -182,16 +174,48 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
     )
 
 
+def _like_nests(flow: Flow, blocks: Sequence[Sequence[int]]) -> tuple[list[ControlPath], Mapping[int, int], bool]:
+    """Paths on which all warps have the same nest of loops, if they can go round as often; else as `find_paths`.
+
+    Returns:
+        The paths; loop -> the one that its iterations belong to; whether all loops are straight code.
+    """
+    headers = {loop.header: number for number, loop in enumerate(flow.loops)}
+    strictly = _paths_of(blocks, flow, headers)
+    once = _paths_of(blocks, flow, headers, once=True)
+    alike = []
+    loosely = _paths_of(blocks, flow, headers, loosely=True)
+    for warps, joined in ((strictly, {}), (loosely, {}), with_like_nests(strictly), with_like_nests(once)):
+        nests = [loops_of(path) for path in warps]
+        if len({tuple((parent, leaf) for _, parent, _, leaf in nest) for nest in nests}) == 1:
+            alike.append((warps, joined, False))
+            if len({tuple(count for _, _, count, _ in nest) for nest in nests}) == 1:
+                return alike[-1]
+    if alike:
+        return alike[0]
+    if max(map(len, blocks)) > MOST_UNROLLED:
+        raise CannotFollow("warps of a CTA run loops of different nesting (specialised warps): not modelled")
+    # A compiler unrolls all of one role's loop, and not that of another: then all is straight code.
+    return [tuple(run) for run in blocks], {}, True
+
+
 def _paths_of(
-    blocks: Sequence[Sequence[int]], flow: Flow, headers: Mapping[int, int], loosely: bool
+    blocks: Sequence[Sequence[int]], flow: Flow, headers: Mapping[int, int], loosely: bool = False, once: bool = False
 ) -> list[ControlPath]:
-    """The paths of warps. Args: headers, loosely: as of `_nested`."""
+    """The paths of warps.
+
+    Args:
+        headers, loosely: as of `_nested`.
+        once: whether loops beside those that repeat are visits also where they run once.
+    """
     known: dict[tuple[int, ...], ControlPath] = {}
     for key in map(tuple, blocks):
         if key not in known:
             path = _nested(key, flow, headers, frozenset(), frozenset(), loosely)
-            if visited := frozenset(_visited(path)):
-                path = _nested(key, flow, headers, frozenset(), visited, loosely)
+            if kept := frozenset(visited_loops(path)):
+                path = _nested(
+                    key, flow, headers, frozenset(), kept | (loops_beside(flow, kept) if once else kept), loosely
+                )
             known[key] = path
     return [known[tuple(run)] for run in blocks]
 
@@ -245,15 +269,6 @@ def _nested(
 def _share_most(kinds: Sequence[tuple[int, ...]]) -> bool:
     """Whether two kinds of iterations have more blocks in common than not."""
     return len(kinds) == 2 and 2 * len({*kinds[0]} & {*kinds[1]}) > len({*kinds[0]} | {*kinds[1]})
-
-
-def _visited(path: ControlPath) -> Iterator[int]:
-    """Loops that repeat somewhere on a path."""
-    for item in path:
-        if isinstance(item, LoopVisit):
-            yield item.loop
-            for iteration in item.iterations:
-                yield from _visited(iteration)
 
 
 def _ends_otherwise(path: ControlPath) -> Iterator[int]:

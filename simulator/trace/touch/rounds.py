@@ -116,7 +116,8 @@ def _totals(flow: Flow, run: CtaRun, counts: Array) -> dict[int, Array]:
     totals: dict[int, Array] = {}
     for regions in run.paths.region_of:
         for loop, number in regions.items():
-            executed = counts[:, flow.loops[loop].header]
+            parts = [loop, *(first for first, second in run.paths.joined.items() if second == loop)]
+            executed = counts[:, [flow.loops[part].header for part in parts]].sum(axis=1)
             fewest = np.minimum(totals.get(number, executed), executed) if number in run.paths.rolled else executed
             totals[number] = fewest if number in run.paths.rolled else totals.get(number, executed)
     return totals

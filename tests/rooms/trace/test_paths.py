@@ -222,3 +222,38 @@ def test_a_ctas_items_are_followed_as_far_as_they_tell_something() -> None:
     assert (followed.grid, constants) == ((16, 1, 1), {0xC: 16, 0x0: 128})
     launch = coded_launch()
     assert few_items(launch, {}, 90)[0] is launch
+
+
+ROLES = find_flow(
+    [
+        branch(0, "BRA", 96, "P0"),
+        branch(16, "MOV"),
+        branch(32, "SYNCS"),
+        branch(48, "BRA", 32, "P1"),
+        branch(64, "BRA", 16, "P2"),
+        branch(80, "EXIT"),
+        branch(96, "MOV"),
+        branch(112, "SYNCS"),
+        branch(128, "BRA", 112, "P1"),
+        branch(144, "BRA", 96, "P2"),
+        branch(160, "MOV"),
+        branch(176, "BRA", 160, "P3"),
+        branch(192, "EXIT"),
+    ]
+)
+"""One role loops over all tiles, another over the first of them, with a wait in each, and then over the others."""
+
+
+@pytest.mark.parametrize("masked", [1, 2, 3])
+def test_loops_that_follow_each_other_are_the_one_of_another_role(masked: int) -> None:
+    """A producer's loop over all tiles would have more iterations than that of consumers, who wait for ever."""
+    at = {ROLES.blocks[number].first: number for number in range(len(ROLES.blocks))}
+    all_of = [at[0], *[at[1], at[2], at[4]] * 12, at[5]]
+    first, other = [at[6], at[7], at[9]], at[10]
+    paths = find_paths(ROLES, [all_of, [at[0], *first * masked, *[other] * (12 - masked), at[12]]])
+    assert [(region.parent, region.count, region.leaf) for region in paths.regions] == [(OUTSIDE, 12, True)]
+    loop_of = {loop.header: number for number, loop in enumerate(ROLES.loops)}
+    assert paths.joined == {loop_of[at[6]]: loop_of[other]} and not paths.unrolled
+    for trips in (12, 24):
+        made = [blocks_of(paths, ROLES, {0: trips}, warp) for warp in (0, 1)]
+        assert made[0].count(at[1]) == made[1].count(at[6]) + made[1].count(other) == trips
