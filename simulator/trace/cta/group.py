@@ -60,6 +60,13 @@ class CtaGroup:
         """Regions of the control paths."""
         return frozenset(range(len(self.representative.paths.regions)))
 
+    def short_loops(self, tail: int) -> frozenset[int]:
+        """Innermost regions that are followed in full, as they have so few iterations. Args: tail: as in `Loops`."""
+        around = {region.parent for region in self.representative.paths.regions}
+        return frozenset(
+            region for region, count in self.representative_trips.items() if region not in around and count < 2 + tail
+        )
+
     def subset(self, ranks: Array | slice) -> "CtaGroup":
         """Some of the CTAs, with the same representative. Args: ranks: indices of the CTAs in the group."""
         trips = {region: counts[ranks] for region, counts in self.trips.items()}

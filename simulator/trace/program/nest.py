@@ -199,9 +199,12 @@ class _Body:
 
     def _trips(self, region: int, stretches: list[_Stretch], number: int) -> Array:
         """Iterations of a stretch, in each CTA of the launch."""
+        left: Array = self._class.trips[region].per_round.copy()
+        if region in self._class.short:
+            until = stretches[number].last if number < len(stretches) - 1 else left
+            return np.maximum(np.minimum(left, until) - stretches[number].first, 0)
         longest = stretches.index(_longest(stretches))
         lengths = [stretch.last - stretch.first for stretch in stretches]
-        left: Array = self._class.trips[region].per_round.copy()
         # What stands at the end is there in all CTAs; then what stands at the begin; the rest is the longest's.
         order = [*range(len(stretches) - 1, longest, -1), *range(longest)]
         for place in order:
@@ -214,7 +217,7 @@ class _Body:
     def _begin(self, region: int, stretch: _Stretch) -> Array:
         """The iteration that a stretch begins with, in each CTA of the launch."""
         trips = self._class.trips[region].per_round
-        if stretch.first <= _longest(self._stretches(region)).first:
+        if region in self._class.short or stretch.first <= _longest(self._stretches(region)).first:
             return np.full_like(trips, stretch.first)
         begin: Array = np.maximum(trips - (self._length(region) - stretch.first), 0)
         return begin

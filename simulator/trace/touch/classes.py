@@ -18,7 +18,6 @@ from ..cta.cta_run import MOST_ACCESSES, CtaRun, follow_cta, follow_ctas
 from ..cta.group import CtaGroup, regions_exchanging
 from ..cta.traced_kernel import TracedKernel
 from ..cta.unknown_values import UnknownValues
-from ..mixed_visits import LoopVisit
 from ..nests import OUTSIDE
 from ..numbering import number_rows
 from ..positions import blocks_of
@@ -32,7 +31,7 @@ from .listed_boxes import listings_of_boxes
 from .mask_classes import MaskClasses, changing_masks, find_mask_kinds
 from .own_copies import OwnCopies, follow_copies
 from .phases import Part, Phases, find_phases
-from .rounds import Trips, more_visits, rounds_of, trips_of
+from .rounds import Trips, more_visits, rounds_of, shape_of, trips_of
 from .scattered.lists import Scattered
 
 MOST_PATHS = 128
@@ -62,6 +61,7 @@ class PathClass:
     Args:
         representative: the CTA that was followed; phases: how its control path is cut; masked: classes by masks;
         trips: region -> its iterations, by CTA number;
+        short: innermost regions, all of whose iterations tell CTAs apart: what a class touches counts from the first;
         in_l1: place of a load -> share of its sectors that L1 serves;
         issued: float64 (instructions of the code,), how often all of its CTAs together issue each.
     """
@@ -70,6 +70,7 @@ class PathClass:
     phases: Phases
     masked: tuple[MaskClass, ...]
     trips: Mapping[int, Trips]
+    short: frozenset[int]
     in_l1: Mapping[int, float]
     issued: Array
 
@@ -134,12 +135,15 @@ class _Classifier:
     checked: set[int] = field(default_factory=set)
     copies: OwnCopies | None = None
 
-    def classes(self, members: Array, representative: CtaRun | None = None) -> list[PathClass]:
+    def classes(
+        self, members: Array, representative: CtaRun | None = None, known: Mapping[int, int] | None = None
+    ) -> list[PathClass]:
         """Classes of CTAs that run the same blocks; some of few iterations may have fewer loops.
 
         Args:
             members: CTA numbers, int64 (CTAs,);
-            representative: the CTA of most instructions among them, where it has been followed already.
+            representative: the CTA of most instructions among them, where it has been followed already;
+            known: places whose masks change within a loop, as of `changing_masks`, as other CTAs of these show.
         """
         issued = self.counts[members] @ _block_sizes(self.tracer.subject)
         run = representative or follow_cta(self.tracer, int(members[int(np.argmax(issued))]))
@@ -149,7 +153,8 @@ class _Classifier:
         self._check(run)
         trips = trips_of(self.tracer.subject.flow, run, self.counts)
         group = CtaGroup(run, members, {region: of_all.per_round[members] for region, of_all in trips.items()})
-        changing = changing_masks(group, max(1, self.tracer.subject.kernel.num_stages))
+        tail = max(1, self.tracer.subject.kernel.num_stages)
+        changing = changing_masks(group, tail) | dict(known or {})
         cta_class = self._class_of(group, frozenset(changing.values()))
         # Of copies by TMA at addresses that are not affine each CTA's are listed as they are.
         listed = uses_of(cta_class).listed if self.tracer.code_slice.copying else frozenset()
@@ -164,9 +169,12 @@ class _Classifier:
         for ranks, leader in self._leaders(group, kinds, issued):
             if leader is not run:
                 self._check(leader)
-            if _shape(leader) != _shape(run):
+            if shape_of(leader) != shape_of(run):
                 others += self.classes(members[ranks], leader)
                 continue
+            also = changing_masks(replace(group, representative=leader), tail)
+            if not also.keys() <= changing.keys() | kinds.scattered | listed:
+                return self.classes(members, run, changing | also)
             uses, hits = self._uses(cta_class.subset(leader, ranks), run, scattered)
             masked.append(MaskClass(members=members[ranks], leader=leader.cta, uses=tuple(uses)))
             in_l1 = in_l1 or dict(hits)
@@ -175,6 +183,7 @@ class _Classifier:
             phases=cta_class.phases,
             masked=tuple(masked),
             trips=trips,
+            short=group.short_loops(tail),
             in_l1=in_l1,
             issued=self._issued(run, np.concatenate([mask_class.members for mask_class in masked])),
         )
@@ -336,15 +345,3 @@ class _Classifier:
 def _block_sizes(subject: TracedKernel) -> Array:
     """Instructions of each block, int64 (blocks,)."""
     return np.array([block.stop - block.first for block in subject.flow.blocks], dtype=np.int64)
-
-
-def _shape(run: CtaRun) -> tuple[object, ...]:
-    """The nest of regions of a CTA, in which rounds it does not enter them, and where they lie among straight code."""
-    rounds = rounds_of(run)
-    return (
-        tuple((region.parent, region.leaf) for region in run.paths.regions),
-        tuple((number, rounds[number].from_ends) for number in sorted(rounds)),
-        tuple(
-            tuple(-1 - item.loop if isinstance(item, LoopVisit) else item for item in path) for path in run.paths.warps
-        ),
-    )

@@ -131,11 +131,7 @@ class _UseMaker:
         uses = list(self._uses())
         if not self.pattern.strides:
             return uses
-        whole = [replace(use, last=-1 if use.last >= self.trips else use.last) for use in uses]
-        if self.pattern.ahead and len(whole) == 1:
-            # The last copies of a pipelined loop are masked: they belong to iterations that the loop does not run.
-            return [_to_the_end(use, self.trips) for use in whole]
-        return whole
+        return [replace(use, last=-1 if use.last >= self.trips else use.last) for use in uses]
 
     def _uses(self) -> Iterator[AccessPattern]:
         strides, layers = self.pattern.strides, self._layers()
@@ -307,11 +303,6 @@ class _UseMaker:
                 latest = next(left, latest)
             made[place] = latest
         return made
-
-
-def _to_the_end(use: AccessPattern, trips: int) -> AccessPattern:
-    """A use of all iterations, where the loop lacks as many at its end as it runs ahead. Args: trips: of the loop."""
-    return replace(use, first=0, last=-1) if use.last < 0 or use.last + use.ahead >= trips else use
 
 
 def _in_sectors(runs: Runs, starts: Array, strides: tuple[int, ...]) -> Runs:

@@ -70,6 +70,18 @@ def rounds_of(run: CtaRun) -> dict[int, Rounds]:
     return rounds
 
 
+def shape_of(run: CtaRun) -> tuple[object, ...]:
+    """The nest of regions of a CTA, in which rounds it does not enter them, and where they lie among straight code."""
+    rounds = rounds_of(run)
+    return (
+        tuple((region.parent, region.leaf) for region in run.paths.regions),
+        tuple((number, rounds[number].from_ends) for number in sorted(rounds)),
+        tuple(
+            tuple(-1 - item.loop if isinstance(item, LoopVisit) else item for item in path) for path in run.paths.warps
+        ),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Trips:
     """Iterations of a region in all CTAs.

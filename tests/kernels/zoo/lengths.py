@@ -3,7 +3,7 @@
 import torch
 import triton
 import triton.language as tl
-from zoo.arguments import case_of, drawn, empty_whole, half, shuffled, single, whole
+from zoo.arguments import Case, case_of, drawn, empty_whole, half, shuffled, single, whole
 
 
 @triton.jit
@@ -161,7 +161,31 @@ def products_of_groups(A, B, ENDS, Z, D: tl.constexpr, K: tl.constexpr, R: tl.co
     tl.store(Z + group * D * D + c[:, None] * D + c[None, :], acc)
 
 
+@triton.jit
+def documents(Q, X, LENGTHS, ENDS, Z, N, D: tl.constexpr, R: tl.constexpr):
+    cta, c, q = tl.program_id(0), tl.arange(0, D), tl.arange(0, 16)
+    length, end = tl.load(LENGTHS + cta), tl.load(ENDS + cta)
+    query = tl.load(Q + q[:, None] * D + c[None, :])
+    best = tl.full([16], float("-inf"), tl.float32)
+    for at in range(0, end, R):
+        r = at + tl.arange(0, R)
+        x = tl.load(X + (cta * N + r)[:, None] * D + c[None, :], mask=(r < length)[:, None], other=0.0)
+        best = tl.maximum(best, tl.max(tl.dot(query, tl.trans(x)), 1))
+    tl.store(Z + cta * 16 + q, best)
+
+
+def _documents(lengths: list[int], ends: list[int], rows: int) -> Case:
+    """A CTA for each document. Args: lengths: rows that it has; ends: where its loop ends; rows: of a tile."""
+    count, most = len(lengths), max(ends)
+    tensors = half(16, 128), half(count, most, 128), whole(lengths), whole(ends), single(count, 16)
+    return case_of(documents, (count,), *tensors, most, D=128, R=rows)
+
+
 CASES = {
+    "documents_shorter_than_a_tile": _documents([64, 99, 73, 20], [180] * 4, 128),
+    "documents_that_end_midway": _documents([472, 300, 350, 400], [512] * 4, 64),
+    "documents_padded_to_unlike_lengths": _documents([64, 64, 64, 64], [64, 128, 192, 128], 64),
+    "documents_of_forty_lengths": _documents([*range(20, 180, 4)], [*range(20, 180, 4)], 64),
     "compact": case_of(
         compact, (2,), half(64, 32), whole([int(k % 3 == 0 or k > 50) for k in range(64)]), whole([0, 11]),
         half(64, 32), D=32, N=32,
