@@ -43,7 +43,7 @@ LOGIC, BYTES = frozenset({"LOP3", "ULOP3"}), frozenset({"PRMT", "UPRMT"})
 FOLLOWED = frozenset(
     (
         "LDC", "LDCU", "ULDC", "S2R", "S2UR", "CS2R", "LDS", "LDL", "STL", "P2R", "R2P", "HFMA2", "LDG", "LD", "LDGSTS",
-        "STS",
+        "STS", "STSM",
     )
 )  # fmt: skip
 """Families beside those of `operations` whose results may be known."""

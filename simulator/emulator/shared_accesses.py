@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..limits import WARP_THREADS, WORD_BYTES
 from ..sass.decode import Instruction
 from ..sass.memory_instructions import MATRIX_STORE, ROW_BYTES, ROW_LANES, SIGNED, bytes_of, matrices_of
 from ..sass.operands import Address, Operand
@@ -11,6 +12,9 @@ from .read_operands import address_of, number_of, words_of
 from .shared_memory import SharedMemory
 from .thread_values import Array, Value, sign_extended
 from .threads import Step, Threads
+
+HALF_BYTES, TRANSPOSED = 2, "MT88"
+"""Of an element of a matrix; and what says that a thread has two of a column."""
 
 
 def load_of(instruction: Instruction, operand: Operand) -> Callable[[Threads, Array], list[Value]]:
@@ -26,24 +30,60 @@ def load_of(instruction: Instruction, operand: Operand) -> Callable[[Threads, Ar
 
 
 def store_of(instruction: Instruction, guard: Callable[[Threads], Value] | None) -> Step:
-    """What a store leaves in shared memory: STS its words; of matrices and atomics it is not known."""
+    """What a store leaves in shared memory: STS and STSM their words; of atomics it is not known."""
+    if instruction.family == MATRIX_STORE:
+        return _matrix_store_of(instruction, guard)
     place = next(number for number, operand in enumerate(instruction.operands) if isinstance(operand, Address))
     address = address_of(instruction.operands[place])
-    size = ROW_BYTES if instruction.family == MATRIX_STORE else bytes_of(instruction)
+    size = bytes_of(instruction)
     plain = instruction.family == "STS"
     data = words_of(instruction.operands[place + 1], max(1, size // 4)) if plain else ()
     readers = [number_of(operand) for operand in data]
-    matrices = matrices_of(instruction)
 
     def step(threads: Threads, mask: Array) -> None:
-        words = [read(threads) for read in readers]
-        if guard:
-            holds, sure = guard(threads)
-            mask = mask & (holds | ~np.asarray(sure))
-            words = [(array, known & np.asarray(sure)) for array, known in words] if sure is not True else words
-        if instruction.family == MATRIX_STORE:
-            mask = mask & (threads.special["SR_LANEID"][0] < ROW_LANES * matrices)
+        mask, words = _guarded(threads, mask, guard, [read(threads) for read in readers])
         threads.shared.store(address(threads), words, size, mask)
+
+    return step
+
+
+def _guarded(
+    threads: Threads, mask: Array, guard: Callable[[Threads], Value] | None, words: list[Value]
+) -> tuple[Array, list[Value]]:
+    """Threads that may store, and their words, which are not known where the guard is not."""
+    if guard is None:
+        return mask, words
+    holds, sure = guard(threads)
+    if sure is not True:
+        words = [(array, known & np.asarray(sure)) for array, known in words]
+    return mask & (holds | ~np.asarray(sure)), words
+
+
+def _matrix_store_of(instruction: Instruction, guard: Callable[[Threads], Value] | None) -> Step:
+    """STSM: of each matrix of 8 x 8 halves a thread has two neighbours in a row; transposed, in a column.
+
+    Where a row begins is the address of a lane: of row r of matrix m that of lane 8 m + r.
+    Source: PTX ISA, stmatrix.
+    """
+    matrices, size = matrices_of(instruction), HALF_BYTES if TRANSPOSED in instruction.modifiers else WORD_BYTES
+    address = address_of(instruction.operands[0])
+    readers = [number_of(operand) for operand in words_of(instruction.operands[1], matrices)]
+    lanes = np.arange(WARP_THREADS)
+    across, down = lanes % 4, lanes // 4
+
+    def step(threads: Threads, mask: Array) -> None:
+        mask, words = _guarded(threads, mask, guard, [read(threads) for read in readers])
+        begins, sure = address(threads)
+        if not threads.whole or not np.all(np.asarray(sure) | ~mask):
+            rows = mask & (threads.special["SR_LANEID"][0] < ROW_LANES * matrices)
+            threads.shared.store((begins, sure), [], ROW_BYTES, rows)
+            return
+        begins = np.broadcast_to(begins, (*begins.shape[:2], WARP_THREADS))
+        for matrix, (array, known) in enumerate(words):
+            for half in range(WORD_BYTES // size):
+                row, place = (2 * across + half, HALF_BYTES * down) if size == HALF_BYTES else (down, 4 * across)
+                word = array >> 16 * half & 0xFFFF if size == HALF_BYTES else array
+                threads.shared.store((begins[..., ROW_LANES * matrix + row] + place, True), [(word, known)], size, mask)
 
     return step
 

@@ -32,7 +32,7 @@ TWO_RESULTS = frozenset(
 )
 """Families whose first two operands are results, predicates among them."""
 WIDE_OPERATIONS = frozenset(("DADD", "DFMA", "DMUL", "DMNMX", "FADD2", "FFMA2", "FMUL2"))
-STORES = frozenset(("ST", "STG", "STL", "STS"))
+STORES = frozenset(("ST", "STG", "STL", "STS", "STSM"))
 PAIRS = frozenset(("64", "U64", "S64"))
 """Modifiers with which all sources are pairs of registers, but those of a shift, which takes a pair as two operands."""
 ADDS_TO_FLAG = "R2UR.OR"
@@ -100,7 +100,7 @@ def _result_registers(opcode: str) -> int:
         return columns // 4 if "F16" in modifiers[1:2] else columns // 2
     if family in ("HMMA", "IMMA", "QMMA", "OMMA"):
         return 2 if "F16" in modifiers else 4
-    if family == "LDSM":
+    if family in ("LDSM", "STSM"):
         return next((int(word) for word in modifiers if word in ("2", "4")), 1)
     if family == "LDTM":
         return next((int(word[1:]) for word in modifiers if re.match(r"^x\d+$", word)), 1)

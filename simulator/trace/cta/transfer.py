@@ -18,7 +18,7 @@ from ...emulator.semantics import BYTES, LOGIC, of_half_pair
 from ...emulator.thread_values import WORD_MASK
 from ...limits import WORD_BYTES
 from ...sass.decode import Instruction
-from ...sass.memory_instructions import COPY, SHARED_LOADS, addresses_of, bytes_of
+from ...sass.memory_instructions import COPY, MATRIX_STORE, SHARED_LOADS, addresses_of, bytes_of, matrices_of
 from ...sass.operands import Operand, Predicate, Register, integer_of, is_uniform, launch_offset
 from ...sass.registers import named_predicates, read, result_operands, spilled, written
 
@@ -106,8 +106,10 @@ class TransferRules:
             # Masked lanes copy zeros.
             masked = any(operand != ALWAYS for operand in instruction.operands[2:])
             return rule._replace(known_data=masked, pointers=self.set_of(addresses_of(instruction)))
-        if instruction.family == "STS":
-            data = words_of(instruction.operands[-1], max(1, bytes_of(instruction) // WORD_BYTES))
+        if instruction.family in ("STS", MATRIX_STORE):
+            of_matrices = instruction.family == MATRIX_STORE
+            count = matrices_of(instruction) if of_matrices else max(1, bytes_of(instruction) // WORD_BYTES)
+            data = words_of(instruction.operands[-1], count)
             registers = [register.name for operand in data for register in operand.registers]
             return rule._replace(known_data=len(registers) < len(data), data=self.set_of(registers))
         return rule

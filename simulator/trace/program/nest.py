@@ -202,7 +202,8 @@ class _Body:
         left: Array = self._class.trips[region].per_round.copy()
         if region in self._class.short:
             until = stretches[number].last if number < len(stretches) - 1 else left
-            return np.maximum(np.minimum(left, until) - stretches[number].first, 0)
+            of_stretch: Array = np.maximum(np.minimum(left, until) - stretches[number].first, 0)
+            return of_stretch
         longest = stretches.index(_longest(stretches))
         lengths = [stretch.last - stretch.first for stretch in stretches]
         # What stands at the end is there in all CTAs; then what stands at the begin; the rest is the longest's.

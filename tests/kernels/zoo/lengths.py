@@ -174,6 +174,19 @@ def documents(Q, X, LENGTHS, ENDS, Z, N, D: tl.constexpr, R: tl.constexpr):
     tl.store(Z + cta * 16 + q, best)
 
 
+@triton.jit
+def weighted_rows(X, INDICES, WEIGHTS, LENGTHS, Z, N, other, D: tl.constexpr, R: tl.constexpr):
+    cta, c = tl.program_id(0), tl.arange(0, D)
+    length = tl.load(LENGTHS + cta)
+    acc = tl.zeros([D], tl.float32)
+    for at in range(0, length, R):
+        r = at + tl.arange(0, R)
+        row = tl.load(INDICES + cta * N + r, mask=r < length, other=other)
+        weight = tl.load(WEIGHTS + cta * N + r, mask=r < length, other=0.0)
+        acc += tl.sum(weight[:, None] * tl.load(X + row[:, None] * D + c[None, :]), 0)
+    tl.store(Z + cta * D + c, acc)
+
+
 def _documents(lengths: list[int], ends: list[int], rows: int) -> Case:
     """A CTA for each document. Args: lengths: rows that it has; ends: where its loop ends; rows: of a tile."""
     count, most = len(lengths), max(ends)
@@ -185,6 +198,10 @@ CASES = {
     "documents_shorter_than_a_tile": _documents([64, 99, 73, 20], [180] * 4, 128),
     "documents_that_end_midway": _documents([472, 300, 350, 400], [512] * 4, 64),
     "documents_padded_to_unlike_lengths": _documents([64, 64, 64, 64], [64, 128, 192, 128], 64),
+    "weighted_rows_of_one_warp": case_of(
+        weighted_rows, (3,), half(512, 128), whole(drawn(512, 300, seed=21)), half(3, 100), whole([100, 64, 31]),
+        single(3, 128), 100, 7, D=128, R=64, num_warps=1,
+    ),
     "documents_of_forty_lengths": _documents([*range(20, 180, 4)], [*range(20, 180, 4)], 64),
     "compact": case_of(
         compact, (2,), half(64, 32), whole([int(k % 3 == 0 or k > 50) for k in range(64)]), whole([0, 11]),
