@@ -11,8 +11,10 @@ What an iteration takes is then measured on a *mixture*: iterations of all visit
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from math import gcd
+
+import numpy as np
 
 LONGEST = 16
 """Iterations of a mixture at most; rarer ones are left out, by rounding."""
@@ -63,6 +65,31 @@ def _blocks_of(path: ControlPath) -> Iterator[int]:
             yield from (block for body in item.iterations for block in _blocks_of(body))
         else:
             yield item
+
+
+def joined(bodies: Sequence[ControlPath], count: int) -> Sequence[ControlPath]:
+    """Iterations that each hold the blocks of all, as one CTA may run in the first what another skips there.
+
+    Threads pass by blocks to which they have not jumped. Where blocks do not come in order, iterations are as they are.
+
+    Args:
+        count: iterations at least.
+    """
+    straight = {body: [block for block in body if isinstance(block, int)] for body in bodies}
+    if any(before >= block for body in straight.values() for before, block in pairwise(body)):
+        return bodies
+    blocks = sorted({block for body in straight.values() for block in body})
+    return [tuple(blocks)] * max(count, len(bodies))
+
+
+def alike_runs(bodies: Sequence[ControlPath], trips: np.ndarray | None) -> list[int]:
+    """How many iterations from each on are alike, and made by the same CTAs. Args: trips: of each CTA; None: all."""
+    ends = set() if trips is None else set(trips.tolist())
+    runs = [1] * len(bodies)
+    for number in reversed(range(len(bodies) - 1)):
+        if bodies[number] == bodies[number + 1] and number + 1 not in ends:
+            runs[number] += runs[number + 1]
+    return runs
 
 
 def rolled(path: ControlPath, times: Mapping[int, int]) -> ControlPath:

@@ -103,6 +103,15 @@ def _joined(path: ControlPath, first: int, second: int) -> ControlPath:
     return tuple(items)
 
 
+def most_visits(path: ControlPath) -> Counter[int]:
+    """Loop -> how often it is visited at most, by the path or by an iteration of the loop around it."""
+    visits = [item for item in path if isinstance(item, LoopVisit)]
+    most = Counter(visit.loop for visit in visits)
+    for body in dict.fromkeys(body for visit in visits for body in visit.iterations):
+        most |= most_visits(body)
+    return most
+
+
 def side_by_side(warps: list[ControlPath], nests: Sequence[Nest]) -> tuple[list[ControlPath], frozenset[int]]:
     """Paths whose innermost loops go round together: a compiler unrolls that of one role, and not that of another.
 

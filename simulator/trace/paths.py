@@ -19,7 +19,7 @@ import numpy as np
 from ..refusal import CannotFollow
 from ..sass.flow import Flow
 from .mixed_visits import ControlPath, LoopVisit, mixtures
-from .nests import OUTSIDE, loops_beside, loops_of, side_by_side, visited_loops, with_like_nests
+from .nests import OUTSIDE, loops_beside, loops_of, most_visits, side_by_side, visited_loops, with_like_nests
 
 MOST_UNROLLED = 2048
 """Blocks of a warp up to which loops may become straight code."""
@@ -36,6 +36,7 @@ class Region:
         period: iterations after which a mixture of them repeats; 1 where they are alike.
         least: iterations to run of what holds others: 2 where specialised warps pass on what the next one begins with,
             and the last has none.
+        visits: of one iteration of what is around it, at most: several where loops between them are straight code.
     """
 
     parent: int
@@ -43,6 +44,12 @@ class Region:
     leaf: bool
     period: int = 1
     least: int = 1
+    visits: int = 1
+
+    @property
+    def even(self) -> bool:
+        """Whether CTAs that make more or fewer iterations of it do the same otherwise."""
+        return self.period == 1 and self.visits == 1
 
     def few(self, iterations: int) -> int:
         """So many iterations of an innermost loop, as few as can be of others."""
@@ -151,13 +158,20 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
     region_of = tuple({loop: number for number, (loop, *_) in enumerate(nest)} for nest in nests)
     specialised = len({tuple(regions) for regions in region_of}) > 1
     ending = {loop for path in mixed for loop in _ends_otherwise(path)} if specialised else set()
+    visited = {path: most_visits(path) for path in mixed}
+    visits = [
+        max(visited[path][nest[number][0]] for path, nest in zip(warps, nests, strict=True))
+        for number in range(len(nests[0]))
+    ]
     leasts = [1 + any(nest[number][0] in ending for nest in nests) for number in range(len(nests[0]))]
     return CtaPaths(
         flow=flow,
         warps=tuple(warps),
         regions=tuple(
-            Region(parent=parent, count=count, leaf=leaf, period=period, least=least)
-            for (_, parent, _, leaf), count, period, least in zip(nests[0], counts, periods, leasts, strict=True)
+            Region(parent=parent, count=count, leaf=leaf, period=period, least=least, visits=of_loop)
+            for (_, parent, _, leaf), count, period, least, of_loop in zip(
+                nests[0], counts, periods, leasts, visits, strict=True
+            )
         ),
         region_of=region_of,
         mixtures=tuple(mixed[path] for path in warps),

@@ -17,12 +17,14 @@ class Position:
 
     Args:
         region: innermost region around it, -1 outside of all; piece: regions inside this one that begin before it;
-        iteration: of the regions around it.
+        iteration: of the regions around it; turn: how often the block was run in that iteration before, as where
+            iterations of a loop are straight code.
     """
 
     region: int
     piece: int
     iteration: Iteration
+    turn: int = 0
 
 
 def positions_of(paths: CtaPaths, warp: int) -> Iterator[Position]:
@@ -34,10 +36,12 @@ def positions_of(paths: CtaPaths, warp: int) -> Iterator[Position]:
     def walk(path: ControlPath, region: int, iteration: Iteration) -> Iterator[Position]:
         piece = 0
         begun: Counter[int] = Counter()
+        turns: Counter[int] = Counter()
         for item in path:
             if not isinstance(item, LoopVisit):
                 piece = max(piece, behind.get((region, item), 0))
-                yield Position(region, piece, iteration)
+                yield Position(region, piece, iteration, turns[item])
+                turns[item] += 1
                 continue
             inner = regions[item.loop]
             for number, body in enumerate(item.iterations, begun[inner]):

@@ -3,6 +3,7 @@
 A few threads of each CTA are followed along the control paths of the representative.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +17,9 @@ from .address_slice import Tracer
 from .block_counts import PROBES
 from .group import CtaGroup, Shape, chunks, walk_group
 from .path_replay import RecordAt
+
+Execution = tuple[int, int]
+"""Place of an instruction, and its turn, as of `positions.Position`."""
 
 
 @dataclass(slots=True)
@@ -68,14 +72,14 @@ def probe_masks(accesses: Sequence[tuple[Bases, Iteration]], ctas: int) -> Array
     return masks
 
 
-def find_bases(tracer: Tracer, group: CtaGroup, in_full: frozenset[int] = frozenset()) -> dict[int, Bases]:
+def find_bases(tracer: Tracer, group: CtaGroup, in_full: frozenset[int] = frozenset()) -> dict[Execution, Bases]:
     """Follow the probe threads of each CTA; all threads where these exchange values that addresses depend on.
 
     Args:
         in_full: regions all of whose iterations are executed, as addresses there are no affine function of them.
 
     Returns:
-        Place in the code -> its bases.
+        Accesses -> their bases.
     """
     if not tracer.code_slice.all_threads:
         try:
@@ -85,7 +89,7 @@ def find_bases(tracer: Tracer, group: CtaGroup, in_full: frozenset[int] = frozen
     return _in_parts(tracer.with_all_threads(), group, in_full)
 
 
-def _in_parts(tracer: Tracer, group: CtaGroup, in_full: frozenset[int]) -> dict[int, Bases]:
+def _in_parts(tracer: Tracer, group: CtaGroup, in_full: frozenset[int]) -> dict[Execution, Bases]:
     """The same, some CTAs at a time."""
     parts = [
         _find_bases(tracer, group.subset(ranks), in_full)
@@ -94,12 +98,15 @@ def _in_parts(tracer: Tracer, group: CtaGroup, in_full: frozenset[int]) -> dict[
     return _joined(parts) if len(parts) > 1 else parts[0]
 
 
-def _find_bases(tracer: Tracer, group: CtaGroup, in_full: frozenset[int]) -> dict[int, Bases]:
-    bases: dict[int, Bases] = {}
+def _find_bases(tracer: Tracer, group: CtaGroup, in_full: frozenset[int]) -> dict[Execution, Bases]:
+    bases: dict[Execution, Bases] = {}
 
     def recorder(shape: Shape) -> RecordAt:
+        turns: Counter[tuple[int, Iteration]] = Counter()
+
         def record(place: int, iteration: Iteration, addresses: Array, active: Array, boxes: Boxes | None) -> None:
-            recorded = bases.setdefault(place, Bases())
+            recorded = bases.setdefault((place, turns[place, iteration]), Bases())
+            turns[place, iteration] += 1
             if iteration not in recorded.addresses and min(iteration, default=0) >= 0:
                 recorded.add(iteration, shape, addresses, active, boxes)
 
@@ -109,17 +116,17 @@ def _find_bases(tracer: Tracer, group: CtaGroup, in_full: frozenset[int]) -> dic
     return bases
 
 
-def _joined(parts: Sequence[Mapping[int, Bases]]) -> dict[int, Bases]:
+def _joined(parts: Sequence[Mapping[Execution, Bases]]) -> dict[Execution, Bases]:
     """Bases of all CTAs from those of some and then of others: accesses and iterations that all parts have."""
-    joined: dict[int, Bases] = {}
-    for place in parts[0]:
-        bases = [part[place] for part in parts if place in part]
+    joined: dict[Execution, Bases] = {}
+    for access in parts[0]:
+        bases = [part[access] for part in parts if access in part]
         if len(bases) < len(parts):
             continue
         first = bases[0]
         iterations = [at for at in first.addresses if all(at in other.addresses for other in bases)]
         # Parts are dropped once they are joined, to bound memory.
-        joined[place] = Bases(
+        joined[access] = Bases(
             {at: _end_to_end([part.addresses.pop(at) for part in bases]) for at in iterations},
             {at: _end_to_end([part.active.pop(at) for part in bases]) for at in iterations},
             {at: _end_to_end([part.clips.pop(at) for part in bases]) for at in iterations if at in first.clips},

@@ -5,10 +5,10 @@ on by its difference between the first two, as often as the trip count of its CT
 from the values that the whole loop would leave.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from ...jobs.stopping import check_wanted
 from ...sass.flow import BLOCK_ENDS
 from ...sass.memory_instructions import BARRIERS
 from ...sass.traps import checks_of
-from ..mixed_visits import ControlPath, LoopVisit, first_block, way_on
+from ..mixed_visits import ControlPath, LoopVisit, alike_runs, first_block, joined, way_on
 from ..positions import Iteration
 from .access_steps import access_steps
 from .address_slice import AddressSlice, Tracer
@@ -122,9 +122,12 @@ class PathReplay:
             iteration: of the loops around; parted: whether other warps take other paths: these stay on theirs, as what
                 tells a warp its part lies in shared memory, where it would find what was written last.
         """
+        visits = Counter(item.loop for item in path if isinstance(item, LoopVisit))
+        begun: Counter[int] = Counter()
         for at, item in enumerate(path):
             if isinstance(item, LoopVisit):
-                self._visit(item, iteration)
+                self._visit(item, iteration, begun[item.loop], visits[item.loop] == 1)
+                begun[item.loop] += len(item.iterations)
             else:
                 self._run(item, iteration, way_on(path, at, self._flow.blocks[item].successors) if parted else None)
 
@@ -155,31 +158,37 @@ class PathReplay:
         self._entering = None
         return TRUE[0] if holds_for_all(mask) else mask
 
-    def _visit(self, visit: LoopVisit, iteration: Iteration) -> None:
-        """Execute the iterations of a visit. Args: iteration: of the loops around."""
+    def _visit(self, visit: LoopVisit, around: Iteration, begun: int, once: bool) -> None:
+        """Execute the iterations of a visit.
+
+        Args:
+            around: iteration of the loops around; begun: iterations that visits before it have made there;
+            once: whether there are no others, so that CTAs may make as many iterations as they do in all.
+        """
         bodies, region, tail = visit.iterations, self._loops.region_of[visit.loop], self._loops.tail
         header = first_block(bodies[0])
         entering = self._arrived(header)
-        count, trips = len(bodies), self._loops.trips[region]
+        count, of_all = len(bodies), self._loops.trips[region]
+        trips = of_all if once else np.full_like(of_all, count)
         innermost = not any(isinstance(item, LoopVisit) for body in bodies for item in body)
         all_of_them = not innermost or count < 2 + tail or region in self._loops.in_full
         masked = trips if count > 1 and innermost else None
         first: Registers = {}
         if all_of_them:
             may_leap = self._may_leap and self._exchanging.isdisjoint(self._flow.loops[visit.loop].blocks)
-            joined = _joined(bodies, 0 if iteration else int(trips.max())) if innermost else bodies
-            self._all_of(joined, header, iteration, entering, masked, may_leap)
+            those = joined(bodies, 0 if around else int(trips.max())) if innermost else bodies
+            self._all_of(those, header, around, begun, entering, masked, may_leap)
         else:
             for number, body in enumerate(bodies[:2]):
                 self._begin(header, entering & _column(trips > number))
                 first = dict(self._threads.registers)
-                self.along(body, (*iteration, number))
+                self.along(body, (*around, begun + number))
             self._extrapolate(first, trips - tail - 1)
             self._doubts.extrapolated = True
             try:
                 for left in range(tail, 0, -1):
                     self._begin(header, entering & _column(trips >= left))
-                    self.along(bodies[count - left], (*iteration, -left))
+                    self.along(bodies[count - left], (*around, -left))
             finally:
                 self._doubts.extrapolated = False
         # Threads that have not ended in the loop leave it.
@@ -191,6 +200,7 @@ class PathReplay:
         bodies: Sequence[ControlPath],
         header: int,
         around: Iteration,
+        begun: int,
         entering: Array,
         trips: Array | None,
         may_leap: bool,
@@ -198,12 +208,12 @@ class PathReplay:
         """Execute all iterations, many at a time where registers go on evenly.
 
         Args:
-            header: first block of each; around: iteration of the loops around; entering: threads that enter the loop;
+            header: first block of each; around, begun: as of `_visit`; entering: threads that enter the loop;
             trips: iterations that each CTA makes, int64 (CTAs,); None: all;
             may_leap: whether many may be executed at a time.
         """
         guess = Guess(self._live[header], self._ctas) if len(bodies) > FIRST_LEAP // 2 and may_leap else None
-        runs = _runs(bodies, trips)
+        runs = alike_runs(bodies, trips)
         number = 0
         while number < len(bodies):
             mask = entering if trips is None else entering & _column(trips > number)
@@ -212,12 +222,12 @@ class PathReplay:
             if (
                 guess
                 and guessed
-                and (right := self._leap(bodies[number], header, (*around, number), mask, guess, *guessed))
+                and (right := self._leap(bodies[number], header, (*around, begun + number), mask, guess, *guessed))
             ):
                 number += right
                 continue
             self._begin(header, mask)
-            self.along(bodies[number], (*around, number))
+            self.along(bodies[number], (*around, begun + number))
             number += 1
 
     def _leap(
@@ -296,31 +306,6 @@ class PathReplay:
             # The upper word of an address is in the next register, which does not change by itself.
             if name in now and name in first and np.array_equal(now[name][0], first[name][0]):
                 now[name] = now[name][0] + carry & WORD_MASK, now[name][1]
-
-
-def _joined(bodies: Sequence[ControlPath], count: int) -> Sequence[ControlPath]:
-    """Iterations that each hold the blocks of all, as one CTA may run in the first what another skips there.
-
-    Threads pass by blocks to which they have not jumped. Where blocks do not come in order, iterations are as they are.
-
-    Args:
-        count: iterations at least.
-    """
-    straight = {body: [block for block in body if isinstance(block, int)] for body in bodies}
-    if any(before >= block for body in straight.values() for before, block in pairwise(body)):
-        return bodies
-    blocks = sorted({block for body in straight.values() for block in body})
-    return [tuple(blocks)] * max(count, len(bodies))
-
-
-def _runs(bodies: Sequence[ControlPath], trips: Array | None) -> list[int]:
-    """How many iterations from each on are alike, and made by the same CTAs. Args: trips: of each CTA; None: all."""
-    ends = set() if trips is None else set(trips.tolist())
-    runs = [1] * len(bodies)
-    for number in reversed(range(len(bodies) - 1)):
-        if bodies[number] == bodies[number + 1] and number + 1 not in ends:
-            runs[number] += runs[number + 1]
-    return runs
 
 
 def _onward(block: int | None) -> Leave:

@@ -154,7 +154,7 @@ class _Body:
         ahead = max((use.ahead for use in self._uses[region, 0]), default=0)
         for number, stretch in enumerate(stretches):
             trips, begin = self._trips(region, stretches, number), self._begin(region, stretch)
-            inner, shorter = self._shorter(region, stretch, trips)
+            inner, shorter = self._shorter(region, stretches, number)
             for half, (count, first) in enumerate(((trips - shorter, begin), (shorter, begin + trips - shorter))):
                 if half and not count[self._kind.members].any():
                     continue
@@ -169,18 +169,21 @@ class _Body:
                     body=tuple(self.inside(region, (*counters, counter), stretch, inner if half else None)),
                 )
 
-    def _shorter(self, region: int, stretch: _Stretch, trips: Array) -> tuple[int | None, Array]:
+    def _shorter(self, region: int, stretches: list[_Stretch], number: int) -> tuple[int | None, Array]:
         """The region inside whose rounds are of two lengths, and how many of a stretch are the shorter ones.
 
-        Args:
-            trips: of the stretch, in each CTA of the launch.
+        They are the last of all rounds: a stretch has those that the stretches behind it have no place for.
         """
-        inside = [inner for inner in self._children[region] if self._is_entered(inner, stretch)]
-        parent = self._class.representative.paths.regions[region].parent
-        if not inside or parent != OUTSIDE or stretch != _longest(self._stretches(region)):
+        inside = [inner for inner in self._children[region] if self._is_entered(inner, stretches[number])]
+        trips = self._trips(region, stretches, number)
+        if not inside or self._class.representative.paths.regions[region].parent != OUTSIDE:
             return None, np.zeros_like(trips)
         longest = max(inside, key=lambda inner: int(self._class.trips[inner].per_round[self._kind.members].max()))
-        return longest, np.minimum(self._class.trips[longest].shorter, trips)
+        left = self._class.trips[longest].shorter
+        for behind in range(number + 1, len(stretches)):
+            if self._is_entered(longest, stretches[behind]):
+                left = left - self._trips(region, stretches, behind)
+        return longest, left.clip(0, trips)
 
     def _stretches(self, region: int) -> list[_Stretch]:
         """Stretches of iterations in which all uses of a region touch the same, and the same regions inside are run."""

@@ -178,10 +178,11 @@ def tiles_of(
             for tile in tiles_of(use, row, name, rows, counters, members, begins, address, variables)
         ]
     pitch = rows.pitch
-    # Iterations before the first that has the use would lie in other rows, or before the storage.
+    # Iterations before the first that has the use would lie in other rows, or before the storage. They are taken off
+    # where the counter is added: to the column, also where they are whole rows together, as columns end with their row.
     skipped = begins * (use.strides[-1] if use.first else 0)
     line, col = np.divmod(use.base + skipped + rectangle.offset - address + rows.origin, pitch)
-    line, col = (line, col - skipped) if (skipped % pitch).any() else (line - skipped // pitch, col)
+    line, col = (line, col - skipped) if use.strides and use.strides[-1] % pitch else (line - skipped // pitch, col)
     count, width = rectangle.rows, rectangle.width
     if count == 1 and width % pitch == 0:
         count, width = width // pitch, pitch

@@ -24,6 +24,7 @@ from ...sass.memory_instructions import (
     sums_integers,
 )
 from ...sass.registers import KEPT
+from ..cta.bases import Execution
 from ..cta.cta_run import Box, CtaRun
 from ..cta.traced_kernel import TracedKernel
 from ..positions import Iteration, Position, children_of
@@ -77,6 +78,11 @@ class IterationAccess:
     lowest: int
     box: Box | None
     stored: Stored | None = None
+
+    @property
+    def execution(self) -> Execution:
+        """That tells it from others in its iteration."""
+        return self.place, self.position.turn
 
 
 Accesses = dict[Iteration, list[IterationAccess]]

@@ -192,15 +192,15 @@ class _Classifier:
     def _stands_for(self, members: Array, run: CtaRun) -> Array:
         """Which CTAs a followed one stands for, whatever their trip counts, bool (CTAs,).
 
-        They run its straight code as often as it does, since a loop whose iterations all differ is straight code; and
-        so what it mixes of loops whose visits differ. All count as alike where there would be too many classes.
+        They run its straight code as often, as a loop whose iterations all differ is straight code; and loops that it
+        visits several times there, or mixes as visits differ. All count as alike where classes would be too many.
         """
         regions = run.paths.regions
         even = {
             block
             for warp in range(len(run.paths.warps))
             for block, region in run.paths.executed(warp)
-            if region != OUTSIDE and regions[region].period == 1
+            if region != OUTSIDE and regions[region].even
         }
         compared = [block for block in np.flatnonzero(self.counts[run.cta]).tolist() if block not in even]
         flow = self.tracer.subject.flow

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ...emulator.thread_values import Array
-from ..cta.bases import Bases
+from ..cta.bases import Bases, Execution
 from ..cta.cta_run import CtaRun
 from ..cta.group import CtaGroup
 from ..cta.traced_kernel import TracedKernel
@@ -22,7 +22,7 @@ class CtaClass:
 
     Args:
         subject: the launch; group: the CTAs, with a representative among them;
-        bases: place of an access -> where it begins in all CTAs of the group;
+        bases: accesses -> where each begins in all CTAs of the group;
         rounds: region inside another -> iterations of that one in which a program runs it;
         phases: how the control path is cut; prologues: key of a loop's copies -> the copies ahead of it;
         kept_bytes: how much a CTA may move until L1 loses what it moved first [B];
@@ -31,7 +31,7 @@ class CtaClass:
 
     subject: TracedKernel
     group: CtaGroup
-    bases: Mapping[int, Bases]
+    bases: Mapping[Execution, Bases]
     rounds: Mapping[int, Rounds]
     phases: Phases
     prologues: Mapping[AccessKey, Prologue]
@@ -43,11 +43,16 @@ class CtaClass:
         """Boxes of a use, where they are known of each CTA. Args: places: of its copies; region: that they are in."""
         if self.copies is None or not places:
             return None
-        around: list[Trips] = []
+        around = tuple(self.trips[number] for number in self.nest_of(region))
+        return self.copies.of(places, self.group.ctas, around)
+
+    def nest_of(self, region: int) -> list[int]:
+        """A region, and before it those around, the outermost first; none outside of all."""
+        nest: list[int] = []
         while region != OUTSIDE:
-            around.insert(0, self.trips[region])
+            nest.insert(0, region)
             region = self.representative.paths.regions[region].parent
-        return self.copies.of(places, self.group.ctas, tuple(around))
+        return nest
 
     @property
     def representative(self) -> CtaRun:
@@ -57,11 +62,11 @@ class CtaClass:
     def subset(self, representative: CtaRun, ranks: Array) -> "CtaClass":
         """Some of the CTAs. Args: representative: one of these; ranks: their indices in the group, rising."""
         group = replace(self.group.subset(ranks), representative=representative)
-        bases = {place: of_all.subset(ranks) for place, of_all in self.bases.items()}
+        bases = {access: of_all.subset(ranks) for access, of_all in self.bases.items()}
         return replace(self, group=group, bases=bases)
 
     def standing_still(self, places: frozenset[int]) -> "CtaClass":
         """The same with accesses at some places where the representative makes them, in all CTAs."""
         rank = self.group.rank
-        still = {place: of_all.like(rank) for place, of_all in self.bases.items() if place in places}
+        still = {access: of_all.like(rank) for access, of_all in self.bases.items() if access[0] in places}
         return replace(self, bases={**self.bases, **still})

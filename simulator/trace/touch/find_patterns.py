@@ -7,13 +7,13 @@ stretch of iterations; where there would be many stretches, each iteration is li
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
-from ..cta.bases import Bases, probe_masks
-from ..nests import OUTSIDE
+from ..cta.bases import Bases, Execution, probe_masks
 from ..positions import Iteration
 from .access_keys import Accesses, AccessKey, IterationAccess, Iterations, join_prologues
 from .access_patterns import AccessPattern, IrregularAddresses
@@ -21,7 +21,7 @@ from .cta_class import CtaClass
 from .footprints import Runs, layers_of, moved, part_fraction_of, runs_of, stored_sectors, whole_sectors
 from .grouped_accesses import group_accesses
 from .listed_boxes import boxes_of
-from .rounds import MOST_STRETCHES, rounds_are_alike, stretches_of
+from .rounds import MOST_STRETCHES, deal_out, program_places, rounds_are_alike, stretches_of
 from .stride_patterns import StridePattern, distances_of, first_iterations, has_bases, split_by_bases, stride_pattern_of
 
 
@@ -86,7 +86,7 @@ def _without(accesses: Mapping[AccessKey, Accesses], places: frozenset[int]) -> 
     return left
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _UseMaker:
     """Makes the uses of accesses of one key.
 
@@ -170,9 +170,9 @@ class _UseMaker:
             max(length for _, _, runs in stretches for _, length in runs) < SECTOR_BYTES
         )
         made = {at[-1] for at in first_iterations(self.iterations) if at}
-        absent = self.pattern.restarts and not made.issuperset(self._program_rounds())
+        absent = not made.issuperset(self._program_rounds())
         unlike = (self.irregular and self.in_full) or absent or len(stretches) > MOST_STRETCHES
-        return unlike or shorter or not rounds_are_alike(runs_at)
+        return unlike or shorter or not rounds_are_alike(runs_at) or not self._every <= self._places
 
     def _use(self, runs: Runs, starts: Array, zero_bytes: int) -> AccessPattern:
         """A use by strides. Args: runs: of an iteration; starts: of the first one, int64 (CTAs,) [B]."""
@@ -218,10 +218,8 @@ class _UseMaker:
 
     def _sizes(self) -> tuple[int, ...]:
         """Iterations of each loop around, in the CTA of the class that runs most, outermost first."""
-        group, region, sizes = self.cta_class.group, self.key.part[0], list[int]()
-        while region != OUTSIDE:
-            sizes.insert(0, int(group.trips[region].max()))
-            region = group.representative.paths.regions[region].parent
+        trips = self.cta_class.group.trips
+        sizes = [int(trips[region].max()) for region in self.cta_class.nest_of(self.key.part[0])]
         outer = (max(numbers) + 1 for numbers in zip(*(at[:-1] for at in self.iterations), strict=True))
         return (*(max(pair) for pair in zip(outer, sizes[:-1], strict=True)), sizes[-1])
 
@@ -259,7 +257,7 @@ class _UseMaker:
         """Distances of an iteration that the representative does not make from its first one, int64 (CTAs,) [B]."""
         latest = max(self.iterations)
         access = self.iterations[latest][0]
-        known = self.cta_class.bases[access.place].addresses if has_bases([access], self.cta_class.bases) else {}
+        known = self.cta_class.bases[access.execution].addresses if has_bases([access], self.cta_class.bases) else {}
         iteration = (*at[:-1], at[-1] - self.pattern.ahead)
         if iteration not in known or access.position.iteration not in known:
             return self._starts(self.iterations[self.begin])
@@ -269,13 +267,13 @@ class _UseMaker:
     def _masks(self, places: Sequence[Iteration]) -> Array | None:
         """As of `IrregularAddresses`. Args: places: iteration that is made at each place of the nest."""
         bases, depth = self.cta_class.bases, self.pattern.ahead
-        made_at: dict[int, set[int]] = defaultdict(set)  # stage ahead of the loop, or the depth: in it -> instructions
+        made_at: dict[int, set[Execution]] = defaultdict(set)  # stage ahead of the loop; depth: in it
         for at, accesses in self.iterations.items():
-            made_at[min(at[-1], depth)] |= {access.place for access in accesses}
+            made_at[min(at[-1], depth)] |= {access.execution for access in accesses}
 
         def accesses_of(at: Iteration) -> list[tuple[Bases, Iteration]]:
             iteration = (*at[:-1], at[-1] - depth) if at[-1] >= depth else at[:-1]
-            return [(bases[place], iteration) for place in sorted(made_at[min(at[-1], depth)])]
+            return [(bases[access], iteration) for access in sorted(made_at[min(at[-1], depth)])]
 
         masked = [accesses_of(at) for at in places]
         if not all(iteration in of_all.active for accesses in masked for of_all, iteration in accesses):
@@ -283,26 +281,24 @@ class _UseMaker:
         return np.stack([probe_masks(accesses, len(self.cta_class.group)) for accesses in masked], axis=1)
 
     def _in_rounds_alike(self, sizes: tuple[int, ...]) -> dict[Iteration, Iteration]:
-        """Place in the nest of a program -> iteration that is made there. Args: sizes: iterations of each loop.
-
-        Where rounds of the code are not of one length, iterations are dealt out to the places in order: none is lost.
-        What is left of places, which CTAs with longer rounds than the representative's come to, repeats the last one.
-        """
-        if all(at[-1] < self.trips for at in self.iterations):
+        """Place in the nest of a program -> iteration that is made there. Args: sizes: iterations of each loop."""
+        every = self._every | self.iterations.keys()
+        if every <= self._places:
             return {at: at for at in self.iterations}
-        region, run, rounds = self.key.part[0], self.cta_class.representative, self._program_rounds()
-        total = len({position.iteration for position in run.positions if position.region == region})
-        ends = rounds[len(rounds) - (self.trips * len(rounds) - total) :] if len(sizes) == 2 else ()
-        shorter_rounds = {(number,) for number in ends}
-        left, made = iter(sorted(self.iterations)), dict[Iteration, Iteration]()
-        latest = self.begin
-        for place in np.ndindex(*sizes):
-            if len(place) > 1 and place[-2] not in rounds:
-                continue
-            if place[-1] < self.trips - (place[-2:-1] in shorter_rounds):
-                latest = next(left, latest)
-            made[place] = latest
-        return made
+        made = deal_out(sorted(every), self._places, sizes, self._program_rounds())
+        return {place: at for place, at in made.items() if at in self.iterations}
+
+    @cached_property
+    def _every(self) -> frozenset[Iteration]:
+        """Iterations of its loop that the representative makes."""
+        positions, region = self.cta_class.representative.positions, self.key.part[0]
+        return frozenset(position.iteration for position in positions if position.region == region)
+
+    @cached_property
+    def _places(self) -> frozenset[Iteration]:
+        """Iterations that a program makes in the representative."""
+        nest, trips = self.cta_class.nest_of(self.key.part[0]), self.cta_class.group.representative_trips
+        return frozenset(program_places(nest, trips, self.cta_class.rounds, len(self._every)))
 
 
 def _in_sectors(runs: Runs, starts: Array, strides: tuple[int, ...]) -> Runs:

@@ -8,7 +8,7 @@ import numpy as np
 from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
 from ...sass.memory_instructions import COMPARE
-from ..cta.bases import Bases
+from ..cta.bases import Bases, Execution
 from ..cta.cta_run import CtaAccess
 from .access_keys import BY_WARP, PAST_L1, Accesses, AccessKey, IterationAccess, key_of, kind_of, path_of
 from .cta_class import CtaClass
@@ -60,18 +60,19 @@ def _through_l1(cta_class: CtaClass, accesses: list[CtaAccess]) -> list[Passing]
         position, kind = run.positions[access.visit], kind_of(code[access.place])
         part = position.region, position.piece
         iteration = part, cta_class.phases.of(part, access.place, kind != "load"), kind, position.iteration
-        passing.append(Passing(_touched(access), iteration, kind == "load", patterns.get(access.place, 0)))
+        pattern = patterns.get((access.place, position.turn), 0)
+        passing.append(Passing(_touched(access), iteration, kind == "load", pattern))
     return passing
 
 
-def _base_patterns(bases: Mapping[int, Bases], rank: int) -> dict[int, int]:
-    """Place -> number that is equal for accesses whose bases are at the same distances between all CTAs."""
+def _base_patterns(bases: Mapping[Execution, Bases], rank: int) -> dict[Execution, int]:
+    """Accesses -> number that is equal for accesses whose bases are at the same distances between all CTAs."""
     numbers: dict[bytes, int] = {}
-    patterns: dict[int, int] = {}
-    for place, of_all in bases.items():
+    patterns: dict[Execution, int] = {}
+    for access, of_all in bases.items():
         if of_all.addresses:
             addresses: Array = of_all.addresses[min(of_all.addresses)]
-            patterns[place] = numbers.setdefault((addresses - addresses[rank]).tobytes(), len(numbers))
+            patterns[access] = numbers.setdefault((addresses - addresses[rank]).tobytes(), len(numbers))
     return patterns
 
 

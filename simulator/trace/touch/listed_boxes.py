@@ -12,7 +12,7 @@ import numpy as np
 from ...emulator.thread_values import Array
 from ...emulator.tma.boxes import Boxes
 from ...emulator.tma.descriptor import Descriptor
-from ..cta.bases import Bases
+from ..cta.bases import Bases, Execution
 from .access_keys import IterationAccess, Iterations
 from .address_list import MOST_PIECES, AddressList
 from .footprints import Rectangle, whole_sectors
@@ -40,12 +40,12 @@ class ListedBoxes:
     box_rows: int
 
 
-def boxes_of(iterations: Iterations, sizes: Sequence[int], bases: Mapping[int, Bases], rank: int) -> ListedBoxes:
+def boxes_of(iterations: Iterations, sizes: Sequence[int], bases: Mapping[Execution, Bases], rank: int) -> ListedBoxes:
     """All boxes of a use.
 
     Args:
         iterations: copies of the representative; sizes: iterations of each loop around, outermost first;
-        bases: place -> where it begins in all CTAs; rank: of the representative among these.
+        bases: accesses -> where it begins in all CTAs; rank: of the representative among these.
     """
     numbers: list[int] = []
     parts: list[Planes] = []
@@ -54,7 +54,7 @@ def boxes_of(iterations: Iterations, sizes: Sequence[int], bases: Mapping[int, B
         first = len(parts)
         for copy in iterations.get(at, ()):
             assert copy.box is not None
-            for planes in _rectangles(copy, bases[copy.place], rank):
+            for planes in _rectangles(copy, bases[copy.execution], rank):
                 if len(parts) > first and goes_on(parts[-1], planes):
                     parts[-1] = parts[-1][0], parts[-1][1], parts[-1][2] + planes[2]
                 else:

@@ -116,37 +116,43 @@ def _kinds_by_probes(cta_class: CtaClass, ignored: frozenset[int], changing: fro
     code = cta_class.subject.flow.instructions
     active = [
         bases.active[min(bases.active)]
-        for place, bases in cta_class.bases.items()
+        for (place, _), bases in cta_class.bases.items()
         if bases.active
         and place not in ignored | changing
         and not (code[place].family in RUN_AHEAD and min(bases.active))
     ]
     active += [
         taking
-        for place, bases in cta_class.bases.items()
+        for (place, _), bases in cta_class.bases.items()
         if place in changing - ignored
         for _, taking in sorted(bases.active.items())
     ]
     clips = [
         bases.clips[min(bases.clips)]
-        for place, bases in cta_class.bases.items()
+        for (place, _), bases in cta_class.bases.items()
         if bases.clips and place not in ignored
     ]
     tensors = [
-        _tensors(bases)[:, None]
-        for place, bases in cta_class.bases.items()
+        _tensors(bases)
+        for (place, _), bases in cta_class.bases.items()
         if bases.addresses and not bases.clips and place not in ignored
     ]
     return number_rows((column for table in (*active, *clips, *tensors) for column in table.T), len(cta_class.group))
 
 
 def _tensors(bases: Bases) -> Array:
-    """Which tensor the first thread of each CTA begins in, int64 (CTAs,); 0: it takes no part.
+    """Which tensors the first thread of each CTA begins in, int64 (CTAs, iterations); 0: it takes no part.
 
-    A table of pointers among a kernel's parameters, or in memory, gives CTAs tensors of their own.
+    A table of pointers among a kernel's parameters, or in memory, gives CTAs tensors of their own, and others in each
+    round of a loop. Iterations but the first in which all that take part begin in one tensor are left out.
     """
-    first = min(bases.addresses)
-    return np.where(bases.active[first][:, 0], bases.addresses[first] >> STORAGE_SHIFT, 0)
+    first, columns = min(bases.addresses), list[Array]()
+    for at, addresses in bases.addresses.items():
+        tensors = addresses >> STORAGE_SHIFT
+        if at == first or tensors.min() < tensors.max():
+            tensors = np.where(bases.active[at][:, 0], tensors, 0)
+            columns += [tensors] if at == first or len(np.unique(tensors[tensors > 0])) > 1 else []
+    return np.stack(columns, axis=1)
 
 
 def _weight(place: int) -> np.uint64:

@@ -6,7 +6,7 @@ rounds that all together are as many as the code's.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -173,6 +173,47 @@ def _visits_of(run: CtaRun, totals: Mapping[int, Array], ctas: int) -> dict[int,
         skipped = len(rounds[number].skipped) if number in rounds else 0
         visits[number] = np.maximum(around - skipped * visits[region.parent], np.minimum(around, 1))
     return visits
+
+
+def program_places(
+    regions: Sequence[int], counts: Mapping[int, int], rounds: Mapping[int, Rounds], total: int
+) -> list[Iteration]:
+    """Iterations of a loop that a program makes in a CTA, in order.
+
+    Args:
+        regions: it, and before it those around, the outermost first; counts: region -> iterations in each round;
+        rounds: as `rounds_of`; total: iterations of it that the code makes.
+    """
+    places: list[Iteration] = [(number,) for number in range(counts[regions[0]])]
+    for outer, inner in pairwise(regions):
+        entered = rounds[inner].of(counts[outer])
+        around = [at for at in places if at[-1] in entered]
+        shorter = len(around) * counts[inner] - total if len(regions) == 2 else 0
+        longer = len(around) - shorter
+        places = [(*at, number) for rank, at in enumerate(around) for number in range(counts[inner] - (rank >= longer))]
+    return places
+
+
+def deal_out(
+    every: Sequence[Iteration], places: Set[Iteration], sizes: Sequence[int], entered: Sequence[int]
+) -> dict[Iteration, Iteration]:
+    """Place in the nest of a program -> iteration of the code that is made there, where rounds are not of one length.
+
+    Iterations are dealt out to the places in order, so that none is lost. What is left of places, which CTAs with
+    longer rounds come to, repeats the last one.
+
+    Args:
+        every: iterations of the code, in order; places: as `program_places`; sizes: iterations of each loop;
+        entered: iterations of the loop around that enter the innermost one.
+    """
+    left, made, latest = iter(every), dict[Iteration, Iteration](), every[0]
+    for place in np.ndindex(*sizes):
+        if len(place) > 1 and place[-2] not in entered:
+            continue
+        if place in places:
+            latest = next(left, latest)
+        made[place] = latest
+    return made
 
 
 def rounds_are_alike(runs_at: Mapping[Iteration, Runs]) -> bool:

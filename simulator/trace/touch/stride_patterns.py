@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from ...emulator.thread_values import Array
-from ..cta.bases import Bases
+from ..cta.bases import Bases, Execution
 from ..cta.group import CtaGroup
 from ..positions import Iteration
 from .access_keys import IterationAccess, Iterations
@@ -34,11 +34,11 @@ class StridePattern:
     restarts: bool
 
 
-def stride_pattern_of(iterations: Iterations, bases: Mapping[int, Bases], ahead: int) -> StridePattern:
+def stride_pattern_of(iterations: Iterations, bases: Mapping[Execution, Bases], ahead: int) -> StridePattern:
     """How addresses of a use depend on the iteration.
 
     Args:
-        iterations: accesses of the representative; bases: place -> where it begins in all CTAs of the class;
+        iterations: accesses of the representative; bases: accesses -> where it begins in all CTAs of the class;
         ahead: iterations that the use is ahead of its own.
     """
     begin = min(iterations)
@@ -71,34 +71,34 @@ def stride_pattern_of(iterations: Iterations, bases: Mapping[int, Bases], ahead:
 
 
 def split_by_bases(
-    iterations: Iterations, bases: Mapping[int, Bases], group: CtaGroup, pipelined: bool
+    iterations: Iterations, bases: Mapping[Execution, Bases], group: CtaGroup, pipelined: bool
 ) -> list[Iterations]:
     """Accesses in groups, within each of which the distances between accesses are the same in all CTAs.
 
     Rows that an unrolled loop gathers make a group each, as each CTA has other distances between them.
 
     Args:
-        bases: place -> where it begins in all CTAs of the group;
+        bases: accesses -> where it begins in all CTAs of the group;
         pipelined: whether the first iterations are made ahead of the loop, at places of their own.
     """
     offsets: list[Array] = []
-    number_of: dict[int, int] = {}
+    number_of: dict[Execution, int] = {}
     for access in (access for at in sorted(iterations) for access in iterations[at]):
-        if access.place not in number_of:
+        if access.execution not in number_of:
             from_representative = distances_of([access], bases, group)
             same = (number for number, other in enumerate(offsets) if np.array_equal(from_representative, other))
-            number_of[access.place] = next(same, len(offsets))
-            offsets += [from_representative] if number_of[access.place] == len(offsets) else []
+            number_of[access.execution] = next(same, len(offsets))
+            offsets += [from_representative] if number_of[access.execution] == len(offsets) else []
     if len(offsets) == 1:
         return [iterations]
-    sequences = {tuple(number_of[access.place] for access in accesses) for accesses in iterations.values()}
+    sequences = {tuple(number_of[access.execution] for access in accesses) for accesses in iterations.values()}
     by_turn = pipelined and len({len(sequence) for sequence in sequences}) == 1
     # An access of the loop goes with that which has its turn ahead of the loop.
     turns = list(zip(*sequences, strict=True)) if by_turn else []
     groups: dict[tuple[int, ...], dict[Iteration, list[IterationAccess]]] = {}
     for at, accesses in iterations.items():
         for turn, access in enumerate(accesses):
-            name = turns[turn] if by_turn else (number_of[access.place],)
+            name = turns[turn] if by_turn else (number_of[access.execution],)
             groups.setdefault(name, {}).setdefault(at, []).append(access)
     return list(groups.values())
 
@@ -111,21 +111,21 @@ def first_iterations(iterations: Iterations) -> dict[Iteration, Iteration]:
     return firsts
 
 
-def has_bases(accesses: Sequence[IterationAccess], bases: Mapping[int, Bases]) -> bool:
+def has_bases(accesses: Sequence[IterationAccess], bases: Mapping[Execution, Bases]) -> bool:
     """Whether addresses of an iteration are known in all CTAs. Args: accesses: of the iteration."""
-    return accesses[0].place in bases and bool(bases[accesses[0].place].addresses)
+    return accesses[0].execution in bases and bool(bases[accesses[0].execution].addresses)
 
 
-def addresses_of(accesses: Sequence[IterationAccess], bases: Mapping[int, Bases]) -> Array:
+def addresses_of(accesses: Sequence[IterationAccess], bases: Mapping[Execution, Bases]) -> Array:
     """Base of an iteration in each CTA, or of one with the same distances between CTAs, int64 (CTAs,) [B]."""
-    addresses, at = bases[accesses[0].place].addresses, accesses[0].position.iteration
+    addresses, at = bases[accesses[0].execution].addresses, accesses[0].position.iteration
     if at in addresses:
         return addresses[at]
-    first = (*at[:-1], 0)
-    return addresses[first] if first in addresses else addresses[min(addresses)]
+    before = [other[-1:] for other in addresses if other[:-1] == at[:-1] and other <= at]
+    return addresses[(*at[:-1], *max(before)) if before else min(addresses)]
 
 
-def distances_of(accesses: Sequence[IterationAccess], bases: Mapping[int, Bases], group: CtaGroup) -> Array:
+def distances_of(accesses: Sequence[IterationAccess], bases: Mapping[Execution, Bases], group: CtaGroup) -> Array:
     """Distance of an iteration in each CTA of a group from that in the representative, int64 (CTAs,) [B].
 
     It is taken to be 0 where the iteration was not followed in all CTAs, as those of late iterations are not at first.
@@ -139,12 +139,12 @@ def distances_of(accesses: Sequence[IterationAccess], bases: Mapping[int, Bases]
 
 def _has_inner_stride(
     accesses: Sequence[IterationAccess],
-    bases: Mapping[int, Bases],
+    bases: Mapping[Execution, Bases],
     positions: set[Iteration],
     strides: tuple[int, ...],
 ) -> bool:
     """Whether the innermost stride leads to the next iteration in all CTAs that make both."""
-    of_all, first = bases[accesses[0].place], accesses[0].position.iteration
+    of_all, first = bases[accesses[0].execution], accesses[0].position.iteration
     if len(first) < len(strides):  # a copy ahead of the loop
         return True
     second = (*first[:-1], first[-1] + 1)
@@ -154,7 +154,7 @@ def _has_inner_stride(
     return not np.any((of_all.addresses[second] - of_all.addresses[first] - strides[-1])[both])
 
 
-def _lead_on_alike(iterations: Iterations, bases: Mapping[int, Bases], depth: int) -> bool:
+def _lead_on_alike(iterations: Iterations, bases: Mapping[Execution, Bases], depth: int) -> bool:
     """Whether each copy ahead of a loop is as far from the next, the first in the loop included, in all CTAs.
 
     Two copies lie on a line in any CTA: that of the representative is that of others only where this holds.
@@ -167,16 +167,16 @@ def _lead_on_alike(iterations: Iterations, bases: Mapping[int, Bases], depth: in
 
 
 def _same_distance(
-    accesses: Sequence[IterationAccess], others: Sequence[IterationAccess], bases: Mapping[int, Bases]
+    accesses: Sequence[IterationAccess], others: Sequence[IterationAccess], bases: Mapping[Execution, Bases]
 ) -> bool:
     """Whether two iterations are at one distance in all CTAs that make both."""
     both = _takes_part(accesses, bases) & _takes_part(others, bases)
     return len(np.unique((addresses_of(accesses, bases) - addresses_of(others, bases))[both])) < 2
 
 
-def _takes_part(accesses: Sequence[IterationAccess], bases: Mapping[int, Bases]) -> Array:
+def _takes_part(accesses: Sequence[IterationAccess], bases: Mapping[Execution, Bases]) -> Array:
     """Which CTAs make an iteration, by their probe threads, bool (CTAs,)."""
-    active, at = bases[accesses[0].place].active, accesses[0].position.iteration
+    active, at = bases[accesses[0].execution].active, accesses[0].position.iteration
     return _any_thread(active[at if at in active else min(active)])
 
 
