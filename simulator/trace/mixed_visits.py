@@ -82,6 +82,15 @@ def joined(bodies: Sequence[ControlPath], count: int) -> Sequence[ControlPath]:
     return [tuple(blocks)] * max(count, len(bodies))
 
 
+def in_any_iteration(path: ControlPath) -> tuple[object, ...]:
+    """A path with the blocks of all iterations in the place of the visits of its innermost loops."""
+    visits = {item: joined(item.iterations, 0) for item in path if isinstance(item, LoopVisit)}
+    return tuple(
+        (item.loop, bodies[0]) if (bodies := visits.get(item)) and bodies is not item.iterations else item  # type: ignore[arg-type, union-attr]
+        for item in path
+    )
+
+
 def alike_runs(bodies: Sequence[ControlPath], trips: np.ndarray | None) -> list[int]:
     """How many iterations from each on are alike, and made by the same CTAs. Args: trips: of each CTA; None: all."""
     ends = set() if trips is None else set(trips.tolist())

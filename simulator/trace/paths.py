@@ -18,7 +18,7 @@ import numpy as np
 
 from ..refusal import CannotFollow
 from ..sass.flow import Flow
-from .mixed_visits import ControlPath, LoopVisit, mixtures
+from .mixed_visits import ControlPath, LoopVisit, in_any_iteration, mixtures
 from .nests import OUTSIDE, loops_beside, loops_of, most_visits, side_by_side, visited_loops, with_like_nests
 
 MOST_UNROLLED = 2048
@@ -90,6 +90,10 @@ class CtaPaths:
     def specialised(self) -> bool:
         """Whether warps run loops of their own, side by side."""
         return len({tuple(regions) for regions in self.region_of}) > 1
+
+    def alike(self, other: "CtaPaths") -> bool:
+        """Whether warps run the same blocks in the same loops, those of innermost ones however often."""
+        return [*map(in_any_iteration, self.warps)] == [*map(in_any_iteration, other.warps)]
 
     def executed(self, warp: int) -> Iterator[tuple[int, int]]:
         """All blocks that a warp runs, each with the region that it belongs to."""

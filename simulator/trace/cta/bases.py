@@ -12,9 +12,12 @@ import numpy as np
 from ...emulator.compute.warp_lanes import LanesDiffer
 from ...emulator.thread_values import Array
 from ...emulator.tma.boxes import Boxes
+from ...sass.flow import Flow
+from ..nests import OUTSIDE
 from ..positions import Iteration
 from .address_slice import Tracer
 from .block_counts import PROBES
+from .cta_run import CtaRun
 from .group import CtaGroup, Shape, chunks, walk_group
 from .path_replay import RecordAt
 
@@ -48,6 +51,20 @@ class Bases:
         self.addresses[iteration] = _of_first_warp(boxes.origin, active, shape)[:, 0]
         self.clips[iteration] = _of_first_warp(boxes.clips(), active, shape)
         self.numbers[iteration] = _of_first_warp(boxes.numbers(), active, shape)
+
+    def unlike(self, at: Iteration, other: Iteration) -> bool:
+        """Whether threads that take part in two iterations differ, or how their boxes are clipped."""
+        tables = (table for table in (self.active, self.clips) if at in table or other in table)
+        return any(not _equal(table.get(at), table.get(other)) for table in tables)
+
+    def goes_on(self, at: Iteration, before: Iteration, first: Iteration) -> bool:
+        """Whether an iteration is as far from the one before as that one from the first of the three."""
+        if before not in self.addresses:
+            return True
+        if at not in self.addresses or first not in self.addresses:
+            return False
+        now, then, begin = (self.addresses[iteration] for iteration in (at, before, first))
+        return bool(np.array_equal(now - then, then - begin))
 
     def subset(self, ranks: Array) -> "Bases":
         """The same of some of the CTAs. Args: ranks: their indices in the group, rising."""
@@ -116,6 +133,42 @@ def _find_bases(tracer: Tracer, group: CtaGroup, in_full: frozenset[int]) -> dic
     return bases
 
 
+def even_stretches(flow: Flow, run: CtaRun, bases: Mapping[Execution, Bases]) -> dict[int, Array]:
+    """Loops outside of others -> how many iterations from each on go on evenly: all that begins there, in all CTAs.
+
+    A loop over the tiles of a CTA and over their pieces at once goes on evenly from one tile to the next.
+
+    Args:
+        run: a CTA; bases: of all that it accesses.
+
+    Returns:
+        By region, int64 (iterations,); none of a loop of which not all iterations were followed.
+    """
+    stretches: dict[int, Array] = {}
+    for region in {number for regions in run.paths.region_of for number in regions.values()}:
+        if run.paths.regions[region].parent != OUTSIDE or not run.paths.regions[region].leaf:
+            continue
+        loops = [loop for regions in run.paths.region_of for loop, number in regions.items() if number == region]
+        blocks = [flow.blocks[number] for loop in set(loops) for number in flow.loops[loop].blocks]
+        inside = [of for (place, _), of in bases.items() if any(block.first <= place < block.stop for block in blocks)]
+        count = max((at[0] + 1 for of_all in inside for at in of_all.addresses if len(at) == 1), default=0)
+        if sum((number,) in of_all.addresses for of_all in inside for number in (count // 2, count // 2 + 1)) < 2:
+            continue
+        changes, turns = np.zeros((2, count + 2), dtype=np.bool_)
+        changes[[0, -1, -2]] = turns[[0, -1, -2]] = True
+        for of_all in inside:
+            for number in range(1, count):
+                here, before = (number,), (number - 1,)
+                changes[number] |= of_all.unlike(here, before)
+                turns[number] |= number > 1 and not of_all.goes_on(here, before, (number - 2,))
+        stops = [
+            np.minimum.accumulate(np.where(of, np.arange(count + 2), count)[::-1])[::-1] for of in (changes, turns)
+        ]
+        begin = np.arange(count)
+        stretches[region] = np.minimum(stops[0][begin + 1], stops[1][begin + 2]) - begin
+    return stretches
+
+
 def _joined(parts: Sequence[Mapping[Execution, Bases]]) -> dict[Execution, Bases]:
     """Bases of all CTAs from those of some and then of others: accesses and iterations that all parts have."""
     joined: dict[Execution, Bases] = {}
@@ -133,6 +186,10 @@ def _joined(parts: Sequence[Mapping[Execution, Bases]]) -> dict[Execution, Bases
             {at: _end_to_end([part.numbers.pop(at) for part in bases]) for at in iterations if at in first.numbers},
         )
     return joined
+
+
+def _equal(values: Array | None, others: Array | None) -> bool:
+    return values is others or (values is not None and others is not None and np.array_equal(values, others))
 
 
 def _end_to_end(parts: Sequence[Array]) -> Array:

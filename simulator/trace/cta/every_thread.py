@@ -1,7 +1,7 @@
 """All threads of all CTAs of a group: every access that they make, or hashes of these that tell CTAs apart."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -18,25 +18,32 @@ RecordAll = Callable[[int, Iteration, int, Array, Array], None]
 and which threads take part, bool, both (CTAs, warps, lanes)."""
 
 
-def signatures(tracer: Tracer, group: CtaGroup, wanted: frozenset[int] | None = None) -> dict[int, Array]:
+def signatures(
+    tracer: Tracer,
+    group: CtaGroup,
+    wanted: frozenset[int] | None = None,
+    even: Mapping[int, Array] | None = None,
+) -> dict[int, Array]:
     """Hashes that are equal for CTAs that touch alike: the same threads, at the same distances from the first one.
 
     All threads are followed, through the first two and the last iterations of every loop.
 
     Args:
-        wanted: places of accesses that have to be alike; None: all.
+        wanted: places of accesses that have to be alike; None: all; even: as in `Loops`.
 
     Returns:
         Place in the code -> uint64 (CTAs,).
     """
     hashes: dict[int, Array] = {}
     for ranks in chunks(tracer.subject, len(group)):
-        for place, part in _signatures(tracer, group.subset(ranks), wanted).items():
+        for place, part in _signatures(tracer, group.subset(ranks), wanted, even or {}).items():
             hashes.setdefault(place, np.zeros(len(group), dtype=np.uint64))[ranks] = part
     return hashes
 
 
-def _signatures(tracer: Tracer, group: CtaGroup, wanted: frozenset[int] | None) -> dict[int, Array]:
+def _signatures(
+    tracer: Tracer, group: CtaGroup, wanted: frozenset[int] | None, even: Mapping[int, Array]
+) -> dict[int, Array]:
     """The same of CTAs that are few enough to be followed at a time."""
     kernel = tracer.subject.kernel
     hashes: dict[int, Array] = defaultdict(lambda: np.zeros(len(group), dtype=np.uint64))
@@ -57,7 +64,7 @@ def _signatures(tracer: Tracer, group: CtaGroup, wanted: frozenset[int] | None) 
 
         return record
 
-    walk_group(tracer, group, recorder, tail=max(1, kernel.num_stages))
+    walk_group(tracer, group, recorder, tail=max(1, kernel.num_stages), even=even)
     return hashes
 
 

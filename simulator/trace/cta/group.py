@@ -82,29 +82,37 @@ def walk_group(
     tail: int = 1,
     watch: Watch | None = None,
     replaced: Mapping[int, Step] | None = None,
+    even: Mapping[int, Array] | None = None,
 ) -> None:
     """Follow threads of all CTAs of a group.
 
     Args:
         recorder: records each access; all_threads: or the probe threads of each CTA alone;
-        in_full, tail: as in `Loops`; watch: gets every instruction; replaced: as of `PathReplay`.
+        in_full, tail, even: as in `Loops`; watch: gets every instruction; replaced: as of `PathReplay`.
 
     Raises:
         LanesDiffer: threads exchange values, and not all of them are followed.
     """
     run, code_slice = group.representative, tracer.code_slice
-    in_full |= regions_exchanging(tracer, run) | regions_searching(tracer, run)
+    exchanging = regions_exchanging(tracer, run)
+    in_full |= regions_in_full(tracer, run)
+    even = {region: lengths for region, lengths in (even or {}).items() if region not in exchanging}
     walk: PathReplay | None = None
     paths = [*warps_by_path(run, code_slice.all_threads)]
     for path, warps in paths:
         shape = (len(group), len(warps), WARP_THREADS) if all_threads else (len(group), PROBES, 1)
         region_of = run.paths.region_of[run.paths.warps.index(path)]
-        loops = Loops(trips=group.trips, region_of=region_of, in_full=in_full, tail=tail)
+        loops = Loops(trips=group.trips, region_of=region_of, in_full=in_full, tail=tail, even=even)
         special = (_all_registers if all_threads else _probe_registers)(tracer.subject, group.ctas, warps)
         record = recorder(shape)
         walk = PathReplay(tracer, loops, special, record, all_threads, before=walk, watch=watch, replaced=replaced)
         walk.along(path, parted=len(paths) > 1)
         walk.end()
+
+
+def regions_in_full(tracer: Tracer, run: CtaRun) -> frozenset[int]:
+    """Regions whose iterations are all followed in every walk."""
+    return regions_exchanging(tracer, run) | regions_searching(tracer, run)
 
 
 def regions_exchanging(tracer: Tracer, run: CtaRun) -> frozenset[int]:

@@ -1,13 +1,13 @@
 """Threads of many CTAs follow the control path of one of them; of most loops they execute a few iterations alone.
 
-Of a loop the first two iterations are executed, and the last ones. Between them registers are extrapolated: each goes
-on by its difference between the first two, as often as the trip count of its CTA says. So what follows a loop starts
-from the values that the whole loop would leave.
+Of a loop the first two iterations are executed, and the last ones; or so of each stretch that goes on evenly, where it
+has several. Between them registers are extrapolated: each goes on by its difference between the first two, as often as
+the trip count of its CTA says. So what follows a loop starts from the values that the whole loop would leave.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -37,6 +37,8 @@ _Held = tuple[Iteration, int, Array, Array, Boxes | None]
 """An access in iterations that run side by side: that in the first of them, and what `address_slice.Record` gets."""
 Watch = Callable[[int, Threads, Array], None]
 """Gets the place of an instruction that is about to be executed, the threads, and the mask of those that execute it."""
+SHORTEST = 5
+"""Iterations that go on evenly of which three are executed, at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +47,15 @@ class Loops:
 
     Args:
         trips: region -> trip count of each visit, int64 (CTAs,); region_of: loop -> region;
-        in_full: regions of which all iterations are executed; tail: iterations executed at the end of the others.
+        in_full: regions of which all iterations are executed; tail: iterations executed at the end of the others;
+        even: region -> how many iterations from each on go on evenly in all CTAs, of which few are executed.
     """
 
     trips: Mapping[int, Array]
     region_of: Mapping[int, int]
     in_full: frozenset[int] = frozenset()
     tail: int = 1
+    even: Mapping[int, Array] = field(default_factory=dict)
 
 
 class PathReplay:
@@ -162,8 +166,8 @@ class PathReplay:
         """Execute the iterations of a visit.
 
         Args:
-            around: iteration of the loops around; begun: iterations that visits before it have made there;
-            once: whether there are no others, so that CTAs may make as many iterations as they do in all.
+            around: iteration of the loops around; begun: iterations that visits before it have made there; once:
+                whether there are no others, so that CTAs may make as many iterations as they do in all.
         """
         bodies, region, tail = visit.iterations, self._loops.region_of[visit.loop], self._loops.tail
         header = first_block(bodies[0])
@@ -177,7 +181,8 @@ class PathReplay:
         if all_of_them:
             may_leap = self._may_leap and self._exchanging.isdisjoint(self._flow.loops[visit.loop].blocks)
             those = joined(bodies, 0 if around else int(trips.max())) if innermost else bodies
-            self._all_of(those, header, around, begun, entering, masked, may_leap)
+            even = self._loops.even.get(region) if innermost and not around and once else None
+            self._all_of(those, header, around, begun, entering, masked, may_leap, () if even is None else even)
         else:
             for number, body in enumerate(bodies[:2]):
                 self._begin(header, entering & _column(trips > number))
@@ -204,20 +209,30 @@ class PathReplay:
         entering: Array,
         trips: Array | None,
         may_leap: bool,
+        even: Sequence[int] | Array,
     ) -> None:
         """Execute all iterations, many at a time where registers go on evenly.
 
         Args:
             header: first block of each; around, begun: as of `_visit`; entering: threads that enter the loop;
             trips: iterations that each CTA makes, int64 (CTAs,); None: all;
-            may_leap: whether many may be executed at a time.
+            may_leap: whether many may be executed at a time; even: as of `Loops`.
         """
         guess = Guess(self._live[header], self._ctas) if len(bodies) > FIRST_LEAP // 2 and may_leap else None
-        runs = alike_runs(bodies, trips)
+        runs, alike = alike_runs(bodies, trips), alike_runs(bodies, None)
         number = 0
         while number < len(bodies):
             mask = entering if trips is None else entering & _column(trips > number)
             mask = small(mask & ~self._ended)
+            left = min(int(even[number]), alike[number]) if number < len(even) else 0
+            if left >= SHORTEST:
+                for ahead in range(2):
+                    first = dict(self._threads.registers)
+                    self._begin(header, mask)
+                    self.along(bodies[number], (*around, begun + number + ahead))
+                self._extrapolate(first, np.full(1, left - 2))
+                number += left - 1
+                continue
             guessed = guess.leap(self._threads.registers, mask, runs[number]) if guess else None
             if (
                 guess

@@ -15,7 +15,7 @@ from ..cta.address_slice import AddressSlice, Tracer
 from ..cta.bases import find_bases
 from ..cta.block_counts import BlockCounts
 from ..cta.cta_run import MOST_ACCESSES, CtaRun, follow_cta, follow_ctas
-from ..cta.group import CtaGroup, regions_exchanging
+from ..cta.group import CtaGroup, regions_in_full
 from ..cta.traced_kernel import TracedKernel
 from ..cta.unknown_values import UnknownValues
 from ..nests import OUTSIDE
@@ -229,6 +229,7 @@ class _Classifier:
             phases=phases,
             prologues=find_prologues(subject, run, phases),
             kept_bytes=self.kept_bytes,
+            in_full=in_full | regions_in_full(self.tracer, run),
         )
 
     def _leaders(self, group: CtaGroup, kinds: MaskClasses, issued: Array) -> Iterator[tuple[Array, CtaRun]]:
@@ -276,11 +277,10 @@ class _Classifier:
             cta_class, listed = cta_class.standing_still(tables), frozenset()
         class_uses = uses_of(cta_class, scattered=listed)
         if class_uses.uneven:
-            followed = regions_exchanging(self.tracer, run)
-            if not (class_uses.uneven <= followed and group.representative.paths == run.paths):
+            if not (class_uses.uneven <= cta_class.in_full and group.representative.paths.alike(run.paths)):
                 bases = find_bases(self.tracer, group, class_uses.uneven)
                 cta_class = replace(cta_class, bases=bases).standing_still(tables)
-            class_uses = uses_of(cta_class, class_uses.uneven, listed)
+            class_uses = uses_of(cta_class, class_uses.uneven, listed, class_uses.grouped)
         uses = [*(self._with_listings(use, group) for use in class_uses.uses), *(lists or ())]
         farthest_ctas = group.ctas[sorted(farthest(uses, group.trips, subject))].tolist()
         for other in self._followed(run, [cta for cta in farthest_ctas if cta not in self.checked]):

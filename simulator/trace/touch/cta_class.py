@@ -26,6 +26,7 @@ class CtaClass:
         rounds: region inside another -> iterations of that one in which a program runs it;
         phases: how the control path is cut; prologues: key of a loop's copies -> the copies ahead of it;
         kept_bytes: how much a CTA may move until L1 loses what it moved first [B];
+        in_full: regions of which bases have all iterations;
         trips: region -> its iterations, of all CTAs of the launch; copies: what each copies by TMA, where known.
     """
 
@@ -36,6 +37,7 @@ class CtaClass:
     phases: Phases
     prologues: Mapping[AccessKey, Prologue]
     kept_bytes: float
+    in_full: frozenset[int] = frozenset()
     trips: Mapping[int, Trips] = field(default_factory=dict)
     copies: OwnCopies | None = None
 

@@ -19,7 +19,7 @@ from .access_keys import Accesses, AccessKey, IterationAccess, Iterations, join_
 from .access_patterns import AccessPattern, IrregularAddresses
 from .cta_class import CtaClass
 from .footprints import Runs, layers_of, moved, part_fraction_of, runs_of, stored_sectors, whole_sectors
-from .grouped_accesses import group_accesses
+from .grouped_accesses import Grouped, group_accesses
 from .listed_boxes import boxes_of
 from .rounds import MOST_STRETCHES, deal_out, program_places, rounds_are_alike, stretches_of
 from .stride_patterns import StridePattern, distances_of, first_iterations, has_bases, split_by_bases, stride_pattern_of
@@ -32,7 +32,7 @@ class ClassUses:
     Args:
         uses: all; in_l1: place of a load -> share of its sectors that L1 serves; notes: remarks, one line each;
         uneven: regions with addresses that are no affine function of the iteration, all of whose iterations have to be
-            followed in all CTAs; listed: places of copies by TMA in such regions.
+            followed in all CTAs; listed: places of copies by TMA in such regions; grouped: as of `group_accesses`.
     """
 
     uses: list[AccessPattern]
@@ -40,20 +40,23 @@ class ClassUses:
     notes: list[str]
     uneven: frozenset[int]
     listed: frozenset[int]
+    grouped: Grouped
 
 
 def uses_of(
-    cta_class: CtaClass, in_full: frozenset[int] = frozenset(), scattered: frozenset[int] = frozenset()
+    cta_class: CtaClass,
+    in_full: frozenset[int] = frozenset(),
+    scattered: frozenset[int] = frozenset(),
+    grouped: Grouped | None = None,
 ) -> ClassUses:
     """All uses of a class of CTAs.
 
     Args:
         in_full: regions (loops) whose iterations were all followed in every CTA;
-        scattered: places of accesses to leave out, as `scattered` makes their uses.
+        scattered: places of accesses to leave out, as `scattered` makes their uses; grouped: where it is known.
     """
-    accesses, in_l1 = group_accesses(cta_class)
-    if scattered:
-        accesses = _without(accesses, scattered)
+    grouped = grouped or group_accesses(cta_class)
+    in_l1, accesses = grouped[1], _without(grouped[0], scattered) if scattered else dict(grouped[0])
     prologues = cta_class.prologues
     join_prologues(accesses, prologues)
     notes, uses = list[str](), list[AccessPattern]()
@@ -73,7 +76,9 @@ def uses_of(
             )
             notes += maker.notes()
             uses += maker.uses()
-    return ClassUses(uses=uses, in_l1=in_l1, notes=notes, uneven=frozenset(uneven), listed=frozenset(listed))
+    return ClassUses(
+        uses=uses, in_l1=in_l1, notes=notes, uneven=frozenset(uneven), listed=frozenset(listed), grouped=grouped
+    )
 
 
 def _without(accesses: Mapping[AccessKey, Accesses], places: frozenset[int]) -> dict[AccessKey, Accesses]:

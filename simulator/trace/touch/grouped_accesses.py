@@ -15,8 +15,10 @@ from .cta_class import CtaClass
 from .footprints import Stored, Touched
 from .in_l1 import Passing, missed
 
+Grouped = tuple[Mapping[AccessKey, Accesses], Mapping[int, float]]
 
-def group_accesses(cta_class: CtaClass) -> tuple[dict[AccessKey, Accesses], dict[int, float]]:
+
+def group_accesses(cta_class: CtaClass) -> Grouped:
     """All accesses of the representative of a class.
 
     Returns:

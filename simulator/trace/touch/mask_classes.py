@@ -20,7 +20,7 @@ from ...sass.memory_instructions import BOX_COPIES, COPY
 from ..alike.per_tensor_slices import by_tensor, narrowed
 from ..alike.representative_ctas import stand_ins
 from ..cta.address_slice import Tracer
-from ..cta.bases import Bases
+from ..cta.bases import Bases, even_stretches
 from ..cta.every_thread import signatures
 from ..cta.group import CtaGroup
 from ..numbering import number_rows
@@ -82,7 +82,8 @@ def find_mask_kinds(
         changing: places whose masks change within a loop: all of their iterations were followed, and count.
     """
     by_probes = _kinds_by_probes(cta_class, listed, changing)
-    by_threads = _find_signatures(tracer, cta_class.group, by_probes, notes, listed)
+    even = even_stretches(tracer.subject.flow, cta_class.representative, cta_class.bases)
+    by_threads = _find_signatures(tracer, cta_class.group, by_probes, notes, listed, even)
     scattered = by_threads.scattered
     while True:
         places = [place for place in by_threads.by_place if place not in scattered]
@@ -161,27 +162,32 @@ def _weight(place: int) -> np.uint64:
 
 
 def _find_signatures(
-    tracer: Tracer, group: CtaGroup, by_probes: Array, notes: list[str], listed: frozenset[int]
+    tracer: Tracer,
+    group: CtaGroup,
+    by_probes: Array,
+    notes: list[str],
+    listed: frozenset[int],
+    even: Mapping[int, Array],
 ) -> _Signatures:
     """Follow all threads of some CTAs of each kind by probes, and of all CTAs of those kinds where these differ.
 
     Where trip counts tell apart those that differ, some CTAs of each count are enough. Of too many kinds all CTAs are
-    followed.
+    followed. Args: as of `find_mask_kinds`; even: as in `path_replay.Loops`.
     """
     code_slice = tracer.code_slice
     wanted = frozenset({*code_slice.touching, *code_slice.copying}) - listed
     few = int(by_probes.max()) < MOST_KINDS
     kinds_of = by_probes
-    sampled, of_sampled, differing = _sampled(tracer, group, kinds_of, wanted)
+    sampled, of_sampled, differing = _sampled(tracer, group, kinds_of, wanted, even)
     if differing and few:
         by_trips = number_rows((by_probes, *group.trips.values()), len(group))
         if int(by_probes.max()) < int(by_trips.max()) < min(MOST_KINDS, len(group) // SAMPLED_CTAS):
             kinds_of = by_trips
-            sampled, of_sampled, differing = _sampled(tracer, group, kinds_of, wanted)
+            sampled, of_sampled, differing = _sampled(tracer, group, kinds_of, wanted, even)
     kinds, chosen = np.unique(kinds_of), np.flatnonzero(np.isin(kinds_of, differing)) if few else np.arange(len(group))
     scattered: frozenset[int] = frozenset()
     if len(chosen) > 2 * LOOKED_AT:
-        of_some = signatures_of(tracer, group.subset(_sample(chosen, LOOKED_AT)), wanted)
+        of_some = signatures_of(tracer, group.subset(_sample(chosen, LOOKED_AT)), wanted, even)
         # More kinds than may be of some CTAs are more than may be of all: these are left out first in any case.
         scattered = frozenset(place for place, column in of_some.items() if len(np.unique(column)) > MOST_KINDS)
         if len(chosen) * tracer.subject.kernel.warps > MOST_WARPS:
@@ -191,7 +197,7 @@ def _find_signatures(
                     " look at each; some stand for all"
                 )
             chosen = chosen[:0]
-    of_chosen = signatures_of(tracer, group.subset(chosen), wanted - scattered) if len(chosen) else {}
+    of_chosen = signatures_of(tracer, group.subset(chosen), wanted - scattered, even) if len(chosen) else {}
     # A row for each kind, of its first sampled CTA, and one for each chosen CTA.
     row = np.searchsorted(kinds, kinds_of)
     row[chosen] = len(kinds) + np.arange(len(chosen))
@@ -205,7 +211,7 @@ def _find_signatures(
 
 
 def _sampled(
-    tracer: Tracer, group: CtaGroup, kinds_of: Array, wanted: frozenset[int]
+    tracer: Tracer, group: CtaGroup, kinds_of: Array, wanted: frozenset[int], even: Mapping[int, Array]
 ) -> tuple[Array, dict[int, Array], list[int]]:
     """Ranks of the CTAs of each kind that are followed, their signatures, and kinds of which these differ."""
     kinds, first = np.unique(kinds_of, return_index=True)
@@ -213,7 +219,7 @@ def _sampled(
     sampled = (
         np.concatenate([_sample(np.flatnonzero(kinds_of == kind), SAMPLED_CTAS) for kind in kinds]) if few else first
     )
-    of_sampled = signatures_of(tracer, group.subset(sampled), wanted)
+    of_sampled = signatures_of(tracer, group.subset(sampled), wanted, even)
     differing = [
         int(kind)
         for kind in kinds
@@ -222,15 +228,17 @@ def _sampled(
     return sampled, of_sampled, differing
 
 
-def signatures_of(tracer: Tracer, group: CtaGroup, wanted: frozenset[int]) -> dict[int, Array]:
+def signatures_of(
+    tracer: Tracer, group: CtaGroup, wanted: frozenset[int], even: Mapping[int, Array] | None = None
+) -> dict[int, Array]:
     """Signatures of all CTAs, by those that stand for them, tensor by tensor: place -> uint64 (CTAs,)."""
     run, columns = group.representative, dict[int, Array]()
     if len(group) < TOGETHER and not tracer.code_slice.exchanging:
-        return signatures(tracer, group, wanted)
+        return signatures(tracer, group, wanted, even)
     for places in by_tensor(tracer, run, wanted):
         part = narrowed(tracer, run, places)
         first, which = stand_ins(part, group)
-        of_first = signatures(part, group.subset(first), places)
+        of_first = signatures(part, group.subset(first), places, even)
         columns |= {place: column[which] for place, column in of_first.items()}
     return columns
 

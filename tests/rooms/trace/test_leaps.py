@@ -1,5 +1,7 @@
 """Leaps change nothing but how long it takes: rings, wraps to the next tile, loops of other lengths in other CTAs."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,13 +12,16 @@ from tilesight.simulator.emulator.leap import leaper
 from tilesight.simulator.emulator.leap.induction_variables import courses_of
 from tilesight.simulator.emulator.leap.stack import Stack
 from tilesight.simulator.emulator.thread_values import word
+from tilesight.simulator.emulator.tma.boxes import Boxes
 from tilesight.simulator.trace.cta.address_slice import Tracer, find_slice
-from tilesight.simulator.trace.cta.bases import find_bases
+from tilesight.simulator.trace.cta.bases import even_stretches, find_bases
 from tilesight.simulator.trace.cta.block_counts import count_blocks
 from tilesight.simulator.trace.cta.cta_run import follow_cta, follow_ctas
-from tilesight.simulator.trace.cta.group import CtaGroup
+from tilesight.simulator.trace.cta.group import CtaGroup, Shape, walk_group
+from tilesight.simulator.trace.cta.path_replay import SHORTEST, RecordAt
 from tilesight.simulator.trace.cta.traced_kernel import TracedKernel
 from tilesight.simulator.trace.cta.unknown_values import UnknownValues
+from tilesight.simulator.trace.positions import Iteration
 
 CTAS = [0, 3, 9]
 
@@ -55,6 +60,41 @@ def tiles(trips: int, stages: int, depth: int) -> TracedKernel:
 def tracer_of(subject: TracedKernel) -> Tracer:
     """Follows a launch."""
     return Tracer(subject, find_slice(subject), UnknownValues(subject))
+
+
+def recorded(tracer: Tracer, group: CtaGroup, even: Mapping[int, np.ndarray]) -> dict[object, tuple[object, object]]:
+    """What a walk records: place and iteration -> addresses and active threads of all CTAs."""
+    accesses: dict[object, tuple[object, object]] = {}
+
+    def recorder(shape: Shape) -> RecordAt:
+        def record(place: int, at: Iteration, addresses: np.ndarray, active: np.ndarray, _: Boxes | None) -> None:
+            taking = np.broadcast_to(active, shape)
+            accesses[place, at] = np.where(taking, addresses, 0).tolist(), taking.tolist()
+
+        return record
+
+    walk_group(tracer, group, recorder, all_threads=False, in_full=frozenset({0}), even=even)
+    return accesses
+
+
+@pytest.mark.parametrize(("depth", "unlike"), [(50, 0), (50, 20), (17, 0), (200, 60)])
+def test_few_iterations_are_executed_of_what_goes_on_evenly(depth: int, unlike: int) -> None:
+    """From one tile to the next, in all CTAs, of which some run fewer iterations; it is what a whole walk finds."""
+    subject, trips = tiles(200, 1, depth), 200
+    tracer = tracer_of(subject)
+    members = np.arange(0, GRID[0] * GRID[1], GRID[0])
+    of_each = np.where(np.arange(len(members)) % 2, trips - unlike, trips)
+    group = CtaGroup(follow_cta(tracer, 0), members, {0: of_each})
+    bases = find_bases(tracer, group, frozenset({0}))
+    even = even_stretches(subject.flow, group.representative, bases)
+    ends = {*range(depth, trips, depth), trips - unlike, trips}
+    for number, length in enumerate(even[0].tolist()):
+        assert length <= min(end for end in ends if end > number) - number + 1
+    whole, few = (recorded(tracer, group, stretches) for stretches in ({}, even))
+    assert {key: whole[key] for key in few} == few
+    assert 3 * len(few) < 2 * len(whole)
+    tile = [length for length in even[0].tolist() if length >= SHORTEST]
+    assert max(tile) >= min(depth, trips - unlike) - 2
 
 
 @settings(max_examples=6, deadline=None)

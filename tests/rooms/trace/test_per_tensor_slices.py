@@ -139,10 +139,10 @@ def test_what_differs_in_some_ctas_is_not_followed_in_all(monkeypatch: pytest.Mo
     followed: dict[int, int] = defaultdict(int)
     follow = mask_classes.signatures
 
-    def counted(tracer: Tracer, group: CtaGroup, wanted: frozenset[int]) -> dict[int, np.ndarray]:
+    def counted(tracer: Tracer, group: CtaGroup, wanted: frozenset[int], *even: object) -> dict[int, np.ndarray]:
         for place in wanted:
             followed[place] = max(followed[place], len(group))
-        return follow(tracer, group, wanted)
+        return follow(tracer, group, wanted, *even)
 
     monkeypatch.setattr(mask_classes, "signatures", counted)
     traced = trace(CALLED, 1 << 16)
