@@ -56,6 +56,17 @@ def visited_loops(path: ControlPath) -> Iterator[int]:
                 yield from visited_loops(iteration)
 
 
+def ends_otherwise(path: ControlPath) -> Iterator[int]:
+    """Loops whose last iteration is unlike the first, what repeats inside apart."""
+    for item in path:
+        if isinstance(item, LoopVisit):
+            first, last = (
+                [part for part in item.iterations[end] if not isinstance(part, LoopVisit)] for end in (0, -1)
+            )
+            if first != last:
+                yield item.loop
+
+
 def with_like_nests(warps: list[ControlPath]) -> tuple[list[ControlPath], dict[int, int]]:
     """Paths whose innermost loops that follow each other are one loop, until all paths have as many loops.
 

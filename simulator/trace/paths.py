@@ -19,7 +19,16 @@ import numpy as np
 from ..refusal import CannotFollow
 from ..sass.flow import Flow
 from .mixed_visits import ControlPath, LoopVisit, in_any_iteration, mixtures
-from .nests import OUTSIDE, loops_beside, loops_of, most_visits, side_by_side, visited_loops, with_like_nests
+from .nests import (
+    OUTSIDE,
+    ends_otherwise,
+    loops_beside,
+    loops_of,
+    most_visits,
+    side_by_side,
+    visited_loops,
+    with_like_nests,
+)
 
 MOST_UNROLLED = 2048
 """Blocks of a warp up to which loops may become straight code."""
@@ -161,7 +170,7 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
     ]
     region_of = tuple({loop: number for number, (loop, *_) in enumerate(nest)} for nest in nests)
     specialised = len({tuple(regions) for regions in region_of}) > 1
-    ending = {loop for path in mixed for loop in _ends_otherwise(path)} if specialised else set()
+    ending = {loop for path in mixed for loop in ends_otherwise(path)} if specialised else set()
     visited = {path: most_visits(path) for path in mixed}
     visits = [
         max(visited[path][nest[number][0]] for path, nest in zip(warps, nests, strict=True))
@@ -287,17 +296,6 @@ def _nested(
 def _share_most(kinds: Sequence[tuple[int, ...]]) -> bool:
     """Whether two kinds of iterations have more blocks in common than not."""
     return len(kinds) == 2 and 2 * len({*kinds[0]} & {*kinds[1]}) > len({*kinds[0]} | {*kinds[1]})
-
-
-def _ends_otherwise(path: ControlPath) -> Iterator[int]:
-    """Loops whose last iteration is unlike the first, what repeats inside apart."""
-    for item in path:
-        if isinstance(item, LoopVisit):
-            first, last = (
-                [part for part in item.iterations[end] if not isinstance(part, LoopVisit)] for end in (0, -1)
-            )
-            if first != last:
-                yield item.loop
 
 
 def _executed(path: ControlPath, regions: Mapping[int, int], region: int) -> Iterator[tuple[int, int]]:

@@ -1,5 +1,7 @@
 """Grids of which a part is followed predict what grids do whose CTAs are all followed, in memory that does not grow."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from tilesight.kernels.launch.availability import missing_package
@@ -10,13 +12,14 @@ if missing_package() is None:
     import triton.language as tl
     from tilesight.kernels.capture.lowering import lower
     from tilesight.kernels.compile.calls import compile_calls
-    from tilesight.simulator.launch.walk import steps
+    from tilesight.simulator.launch.walk import steps, tally
     from tilesight.simulator.refusal import Refused
     from tilesight.simulator.residency.l1_room import kept_of
     from tilesight.simulator.simulate_launches import simulate_launches
     from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
     from tilesight.simulator.trace.program import continued, whole_grid
     from tilesight.simulator.trace.program.launch import launches_of, trace
+    from tilesight.simulator.trace.touch import classes
 
     import tilesight
 
@@ -31,6 +34,30 @@ if missing_package() is None:
     def transposed(x, y, rows, columns):
         i, j = tl.program_id(0), tl.program_id(1)
         tl.store(y + j * rows + i, tl.load(x + i * columns + j))
+
+    @triton.jit
+    def part(x, total, steps, number: tl.constexpr, BLOCK: tl.constexpr):
+        for step in range(steps):
+            total = total * number + tl.load(x + (number * steps + step) * BLOCK + tl.arange(0, BLOCK))
+        return total
+
+    @triton.jit
+    def in_any_order(order, x, y, steps, BLOCK: tl.constexpr):
+        cta, total = tl.program_id(0), tl.zeros((BLOCK,), tl.float32)
+        x += cta * 4 * steps * BLOCK
+        for place in range(4):
+            which = tl.load(order + cta * 4 + place)
+            if which < 2:
+                if which < 1:
+                    total = part(x, total, steps, 0, BLOCK)
+                else:
+                    total = part(x, tl.exp(total), steps, 1, BLOCK)
+            else:
+                if which < 3:
+                    total = part(x, tl.sqrt(total), steps, 2, BLOCK)
+                else:
+                    total = part(x, 1 / total, steps, 3, BLOCK)
+        tl.store(y + cta * BLOCK + tl.arange(0, BLOCK), total)
 
     @triton.jit
     def squares(x, y, BLOCK: tl.constexpr):
@@ -114,6 +141,22 @@ def test_what_is_kept_does_not_grow_with_the_grid() -> None:
         arrays = [array for kind in kinds for array in (kind.members, *(use.base for use in kind.uses))]
         sizes.append(sum(array.nbytes for array in arrays))
     assert sizes[0] == sizes[1] < 1 << 20
+
+
+@pytest.mark.parametrize("most", [64, 4])
+def test_orders_of_the_same_blocks_become_classes_up_to_a_limit(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each CTA does the same four things, in one of 24 orders: a class for each would take minutes for thousands."""
+    ctas, steps, block = 48, 5, 256
+    monkeypatch.setattr(classes, "MOST_PATHS", most)
+    order = [list(permutations(range(4)))[cta % 24] for cta in range(ctas)]
+    table = torch.tensor(order, dtype=torch.int32, device="cpu").flatten()
+    x, y = (torch.empty(count, device="meta") for count in (ctas * 4 * steps * block, ctas * block))
+    kernel = called(in_any_order, (ctas,), table, x, y, steps, BLOCK=block)
+    traced = trace(kernel, kept_of(kernel.resources, kernel.grid, DEVICE))
+    assert len(traced.classes) == 24 if most == 64 else len(traced.classes) <= most
+    assert any("in more than 4 orders" in note for note in traced.notes) == (most == 4)
+    totals = tally(launches_of([traced])[0].program)
+    assert totals.load_bytes["x"] == 4 * x.numel() and totals.store_bytes["y"] == 4 * y.numel()
 
 
 def test_a_grid_that_does_not_go_on_evenly_is_followed_one_by_one() -> None:

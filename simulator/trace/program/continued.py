@@ -12,7 +12,7 @@ import numpy as np
 
 from ...emulator.thread_values import Array
 from ..touch.access_patterns import AccessPattern
-from ..touch.classes import MaskClass, PathClass
+from ..touch.cta_class import MaskClass, PathClass
 from ..touch.rounds import together
 
 Grid = tuple[int, int, int]

@@ -24,7 +24,8 @@ from ..cta.unknown_values import UnknownValues
 from ..mbarriers import find_mbarriers, noted_if_lost
 from ..named_barriers import find_barriers
 from ..touch.access_patterns import AccessPattern
-from ..touch.classes import PathClass, classes_of
+from ..touch.classes import classes_of
+from ..touch.cta_class import PathClass
 from ..touch.footprints import rectangles_of
 from .continued import Continued
 from .left_out import notes_on_launch, runs_unlike

@@ -19,7 +19,7 @@ from ..cta.rare_sides import RareSides, calls_outside
 from ..cta.traced_kernel import TracedKernel
 from ..cta.unknown_values import UnknownValues
 from ..nests import OUTSIDE
-from ..touch.classes import PathClass
+from ..touch.cta_class import PathClass
 
 MOST_STEPS = 20_000
 """Blocks of one CTA that are gone through to see what rare sides would add: a second or two."""

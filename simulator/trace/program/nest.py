@@ -18,7 +18,7 @@ from ...launch.walk import steps
 from ..nests import OUTSIDE
 from ..positions import children_of
 from ..touch.access_patterns import AccessPattern
-from ..touch.classes import MaskClass, PathClass
+from ..touch.cta_class import MaskClass, PathClass
 from ..touch.phases import Part
 from ..touch.rounds import rounds_of
 from .tiles import Variables

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...limits import SECTOR_BYTES
-from ..touch.classes import PathClass
+from ..touch.cta_class import PathClass
 
 
 class Requested(NamedTuple):

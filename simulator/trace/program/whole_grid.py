@@ -8,7 +8,7 @@ import numpy as np
 
 from ...refusal import Refused
 from ..cta.traced_kernel import CompiledKernel
-from ..touch.classes import PathClass
+from ..touch.cta_class import PathClass
 from .continued import Continued, continued_of, joined
 from .launch import Traced, trace
 from .requested import Requested

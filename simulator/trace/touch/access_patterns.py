@@ -5,11 +5,14 @@ base of each CTA. Where no strides give the addresses, the use lists them, itera
 """
 
 from dataclasses import dataclass
+from math import prod
+
+import numpy as np
 
 from ...emulator.thread_values import Array
-from .address_list import AddressList
+from .address_list import AddressList, listings_of
 from .footprints import Runs
-from .listed_boxes import ListedBoxes
+from .listed_boxes import ListedBoxes, listings_of_boxes
 from .phases import Part
 
 
@@ -71,3 +74,14 @@ class IrregularAddresses:
     stride: int | None = None
     boxes: ListedBoxes | None = None
     masks: Array | None = None
+
+    def listings(self, rounds: Array, tail: int, rank: int) -> tuple[AddressList, ...]:
+        """Its lists; none where there would be too many pieces.
+
+        Args:
+            rounds: of the outermost loop in each CTA, int64 (CTAs,); tail, rank: as of `listings_of`.
+        """
+        done = np.minimum(rounds * prod(self.sizes[1:]), self.origins.shape[1])
+        if self.boxes is not None:
+            return listings_of_boxes(self.boxes, done, prod(self.sizes))
+        return listings_of(self.origins, list(self.shapes), done, tail, self.masks, rank)

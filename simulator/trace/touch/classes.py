@@ -5,7 +5,6 @@ One CTA of each class is followed for all of it. Trip counts and base addresses 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from math import prod
 
 import numpy as np
 
@@ -23,66 +22,22 @@ from ..numbering import number_rows
 from ..positions import blocks_of
 from .access_keys import find_prologues
 from .access_patterns import AccessPattern
-from .address_list import listings_of
 from .bounds import check_bounds, farthest
-from .cta_class import CtaClass
+from .cta_class import CtaClass, MaskClass, PathClass
 from .find_patterns import uses_of
-from .listed_boxes import listings_of_boxes
 from .mask_classes import MaskClasses, changing_masks, find_mask_kinds
 from .own_copies import OwnCopies, follow_copies
-from .phases import Part, Phases, find_phases
-from .rounds import Trips, more_visits, rounds_of, shape_of, trips_of
+from .phases import find_phases
+from .rounds import more_visits, rounds_of, shape_of, trips_of
 from .scattered.lists import Scattered
 
 MOST_PATHS = 128
 """Control paths that become classes of their own; the rest counts as the commonest. Kernels over lists of tensors have
 a path for each: torch's compiler puts 48 and more in one."""
+_Kind = tuple[Array, CtaRun]
+"""Ranks of CTAs in a group, and the one of them that was followed."""
 MOST_COUNTS = 8
 """Executions of straight code, by CTA, that are told apart; more count as alike."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MaskClass:
-    """CTAs of one control path that mask alike.
-
-    Args:
-        members: CTA numbers, int64 (CTAs,); leader: of the one that was followed; uses: of all of them.
-    """
-
-    members: Array
-    leader: int
-    uses: tuple[AccessPattern, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathClass:
-    """CTAs that take one control path.
-
-    Args:
-        representative: the CTA that was followed; phases: how its control path is cut; masked: classes by masks;
-        trips: region -> its iterations, by CTA number;
-        short: innermost regions, all of whose iterations tell CTAs apart: what a class touches counts from the first;
-        in_l1: place of a load -> share of its sectors that L1 serves;
-        issued: float64 (instructions of the code,), how often all of its CTAs together issue each.
-    """
-
-    representative: CtaRun
-    phases: Phases
-    masked: tuple[MaskClass, ...]
-    trips: Mapping[int, Trips]
-    short: frozenset[int]
-    in_l1: Mapping[int, float]
-    issued: Array
-
-    @property
-    def instructions(self) -> int:
-        """Instructions that all of its CTAs issue."""
-        return round(float(self.issued.sum()))
-
-    @property
-    def parts(self) -> dict[Part, tuple[int, ...]]:
-        """Parts of its control path -> instructions of each of their phases."""
-        return dict(self.phases.sizes)
 
 
 def classes_of(
@@ -125,7 +80,7 @@ class _Classifier:
     Args:
         counts: executions of each block, int64 (CTAs, blocks); kept_bytes, notes: as in `classes_of`;
         checked: numbers of CTAs known to stay within their tensors;
-        copies: what all CTAs copy, where that was asked for.
+        copies: what all CTAs copy, where that was asked for; orders: of the same blocks that were told apart.
     """
 
     tracer: Tracer
@@ -134,6 +89,7 @@ class _Classifier:
     notes: list[str]
     checked: set[int] = field(default_factory=set)
     copies: OwnCopies | None = None
+    orders: int = 0
 
     def classes(
         self, members: Array, representative: CtaRun | None = None, known: Mapping[int, int] | None = None
@@ -166,15 +122,14 @@ class _Classifier:
         masked: list[MaskClass] = []
         others: list[PathClass] = []
         in_l1: dict[int, float] = {}
-        for ranks, leader in self._leaders(group, kinds, issued):
-            if leader is not run:
-                self._check(leader)
-            if shape_of(leader) != shape_of(run):
-                others += self.classes(members[ranks], leader)
-                continue
+        same, unlike = self._parted(run, [*self._leaders(group, kinds, issued)])
+        for _, leader in same:
             also = changing_masks(replace(group, representative=leader), tail)
             if not also.keys() <= changing.keys() | kinds.scattered | listed:
                 return self.classes(members, run, changing | also)
+        for ranks, leader in unlike:
+            others += self.classes(members[ranks], leader)
+        for ranks, leader in same:
             uses, hits = self._uses(cta_class.subset(leader, ranks), run, scattered)
             masked.append(MaskClass(members=members[ranks], leader=leader.cta, uses=tuple(uses)))
             in_l1 = in_l1 or dict(hits)
@@ -188,6 +143,26 @@ class _Classifier:
             issued=self._issued(run, np.concatenate([mask_class.members for mask_class in masked])),
         )
         return [path_class, *others]
+
+    def _parted(self, run: CtaRun, leaders: list[_Kind]) -> tuple[list[_Kind], list[_Kind]]:
+        """Kinds of CTAs that go through the loops of a followed one in its order, and those that do not.
+
+        Where too many do not, all count as alike.
+        """
+        for _, leader in leaders:
+            if leader is not run:
+                self._check(leader)
+        alike, unlike, shape = list[_Kind](), list[_Kind](), shape_of(run)
+        for kind in leaders:
+            (alike if shape_of(kind[1]) == shape else unlike).append(kind)
+        self.orders += len(unlike)
+        if self.orders <= MOST_PATHS or not unlike:
+            return alike, unlike
+        name = self.tracer.subject.kernel.name
+        remark = f"kernel {name}: its CTAs run the same blocks in more than {MOST_PATHS} orders; some stand for others"
+        self.notes += [remark] if remark not in self.notes else []
+        rest = [ranks for ranks, leader in (*alike, *unlike) if leader is run or shape_of(leader) != shape]
+        return [(np.sort(np.concatenate(rest)), run), *(kind for kind in alike if kind[1] is not run)], []
 
     def _stands_for(self, members: Array, run: CtaRun) -> Array:
         """Which CTAs a followed one stands for, whatever their trip counts, bool (CTAs,).
@@ -281,7 +256,7 @@ class _Classifier:
                 bases = find_bases(self.tracer, group, class_uses.uneven)
                 cta_class = replace(cta_class, bases=bases).standing_still(tables)
             class_uses = uses_of(cta_class, class_uses.uneven, listed, class_uses.grouped)
-        uses = [*(self._with_listings(use, group) for use in class_uses.uses), *(lists or ())]
+        uses = [*(self._with_listings(use, cta_class) for use in class_uses.uses), *(lists or ())]
         farthest_ctas = group.ctas[sorted(farthest(uses, group.trips, subject))].tolist()
         for other in self._followed(run, [cta for cta in farthest_ctas if cta not in self.checked]):
             self._check(other)
@@ -302,27 +277,19 @@ class _Classifier:
             if number in memory.storages and memory.storages[number].size_bytes <= self.kept_bytes
         )
 
-    def _with_listings(self, use: AccessPattern, group: CtaGroup) -> AccessPattern:
+    def _with_listings(self, use: AccessPattern, cta_class: CtaClass) -> AccessPattern:
         """A use that is not affine, with its lists; taken as affine where there would be too many."""
         if use.uneven is None:
             return use
-        kernel, regions, uneven = self.tracer.subject.kernel, group.representative.paths.regions, use.uneven
-        outermost = use.part[0]
-        while regions[outermost].parent != OUTSIDE:
-            outermost = regions[outermost].parent
-        done = np.minimum(group.trips[outermost] * prod(uneven.sizes[1:]), uneven.origins.shape[1])
-        if uneven.boxes is not None:
-            listings = listings_of_boxes(uneven.boxes, done, prod(uneven.sizes))
-        else:
-            listings = listings_of(
-                uneven.origins, list(uneven.shapes), done, max(1, kernel.num_stages), uneven.masks, group.rank
-            )
+        kernel, group = self.tracer.subject.kernel, cta_class.group
+        rounds = group.trips[cta_class.nest_of(use.part[0])[0]]
+        listings = use.uneven.listings(rounds, max(1, kernel.num_stages), group.rank)
         if not listings:
             name = self.tracer.subject.memory.storages[use.storage].name
             self.notes.append(
                 f"kernel {kernel.name}: {use.kind}s of {name} are too many to list; taken as evenly spaced"
             )
-        return replace(use, uneven=uneven if listings else None, listings=listings)
+        return replace(use, uneven=use.uneven if listings else None, listings=listings)
 
     def _issued(self, run: CtaRun, members: Array) -> Array:
         """How often CTAs together issue each instruction, float64 (instructions,).

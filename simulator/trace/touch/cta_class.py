@@ -1,4 +1,4 @@
-"""What is known of CTAs that run the same blocks before their uses are made: the input of `uses_of`."""
+"""What is known of CTAs that run the same blocks: the input of `uses_of`, and with their uses what a launch is of."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,9 +10,9 @@ from ..cta.group import CtaGroup
 from ..cta.traced_kernel import TracedKernel
 from ..nests import OUTSIDE
 from .access_keys import AccessKey, Prologue
-from .access_patterns import IrregularAddresses
+from .access_patterns import AccessPattern, IrregularAddresses
 from .own_copies import OwnCopies
-from .phases import Phases
+from .phases import Part, Phases
 from .rounds import Rounds, Trips
 
 
@@ -72,3 +72,47 @@ class CtaClass:
         rank = self.group.rank
         still = {access: of_all.like(rank) for access, of_all in self.bases.items() if access[0] in places}
         return replace(self, bases={**self.bases, **still})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskClass:
+    """CTAs of one control path that mask alike.
+
+    Args:
+        members: CTA numbers, int64 (CTAs,); leader: of the one that was followed; uses: of all of them.
+    """
+
+    members: Array
+    leader: int
+    uses: tuple[AccessPattern, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathClass:
+    """CTAs that take one control path.
+
+    Args:
+        representative: the CTA that was followed; phases: how its control path is cut; masked: classes by masks;
+        trips: region -> its iterations, by CTA number;
+        short: innermost regions, all of whose iterations tell CTAs apart: what a class touches counts from the first;
+        in_l1: place of a load -> share of its sectors that L1 serves;
+        issued: float64 (instructions of the code,), how often all of its CTAs together issue each.
+    """
+
+    representative: CtaRun
+    phases: Phases
+    masked: tuple[MaskClass, ...]
+    trips: Mapping[int, Trips]
+    short: frozenset[int]
+    in_l1: Mapping[int, float]
+    issued: Array
+
+    @property
+    def instructions(self) -> int:
+        """Instructions that all of its CTAs issue."""
+        return round(float(self.issued.sum()))
+
+    @property
+    def parts(self) -> dict[Part, tuple[int, ...]]:
+        """Parts of its control path -> instructions of each of their phases."""
+        return dict(self.phases.sizes)
