@@ -254,3 +254,21 @@ def _slice(
     behind = slice_of(flow, sources, unknown=unknown) if sources and given else ()
     loaded = any(code[place].family in LOADS_AND_COPIES for block in behind for place in block)
     return AddressSlice(places, touching, exchanging, bool(exchanging) or loaded)
+
+
+def pairs_of(code_slice: AddressSlice) -> dict[str, str]:
+    """Register of the lower word of an address -> register of its upper word."""
+    pairs = [
+        names[at : at + 2]
+        for names in (touch.names for touch in code_slice.touching.values())
+        for at in range(len(names) - 1)
+    ]
+    kinds = [(low, high, low.rstrip("0123456789")) for low, high in pairs]
+    return {
+        low: high
+        for low, high, kind in kinds
+        if kind in ("R", "UR")
+        and high.startswith(kind)
+        and low[len(kind) :].isdigit()
+        and high == f"{kind}{int(low[len(kind) :]) + 1}"
+    }

@@ -28,7 +28,7 @@ from ...sass.traps import checks_of
 from ..mixed_visits import ControlPath, LoopVisit, alike_runs, first_block, joined, way_on
 from ..positions import Iteration
 from .access_steps import access_steps
-from .address_slice import AddressSlice, Tracer
+from .address_slice import Tracer, pairs_of
 
 RecordAt = Callable[[int, Iteration, Array, Array, Boxes | None], None]
 """Gets the place of an access, its iteration (the last one of a loop: -1, the one before: -2), and what
@@ -56,6 +56,10 @@ class Loops:
     in_full: frozenset[int] = frozenset()
     tail: int = 1
     even: Mapping[int, Array] = field(default_factory=dict)
+
+    def differ(self, loop: int) -> bool:
+        """Whether CTAs make unlike numbers of iterations of a loop."""
+        return bool(np.ptp(self.trips[self.region_of[loop]]))
 
 
 class PathReplay:
@@ -92,7 +96,7 @@ class PathReplay:
         every = {place for block in code_slice.places for place in block}
         self._may_leap = not (watch or code_slice.writes) and tracer.may_leap(every)
         self._exchanging = code_slice.exchanging
-        self._pairs = _pairs(code_slice)
+        self._pairs = pairs_of(code_slice)
         self._arriving: dict[int, Array] = {}
         self._entering: Array | None = existing(special)
         self._ended: Array = FALSE[0]
@@ -130,7 +134,9 @@ class PathReplay:
         begun: Counter[int] = Counter()
         for at, item in enumerate(path):
             if isinstance(item, LoopVisit):
-                self._visit(item, iteration, begun[item.loop], visits[item.loop] == 1)
+                # Of CTAs with unlike numbers of iterations nobody knows which visit these belong to.
+                once = visits[item.loop] == 1 or self._loops.differ(item.loop)
+                self._visit(item, iteration, 0 if once else begun[item.loop], once)
                 begun[item.loop] += len(item.iterations)
             else:
                 self._run(item, iteration, way_on(path, at, self._flow.blocks[item].successors) if parted else None)
@@ -166,8 +172,8 @@ class PathReplay:
         """Execute the iterations of a visit.
 
         Args:
-            around: iteration of the loops around; begun: iterations that visits before it have made there; once:
-                whether there are no others, so that CTAs may make as many iterations as they do in all.
+            around: iteration of the loops around; begun: those that visits before it have made there;
+            once: whether all that a CTA makes are made here.
         """
         bodies, region, tail = visit.iterations, self._loops.region_of[visit.loop], self._loops.tail
         header = first_block(bodies[0])
@@ -330,21 +336,3 @@ def _onward(block: int | None) -> Leave:
 
 def _column(values: Array) -> Array:
     return values.reshape(-1, 1, 1)
-
-
-def _pairs(code_slice: AddressSlice) -> dict[str, str]:
-    """Register of the lower word of an address -> register of its upper word."""
-    pairs = [
-        names[at : at + 2]
-        for names in (touch.names for touch in code_slice.touching.values())
-        for at in range(len(names) - 1)
-    ]
-    kinds = [(low, high, low.rstrip("0123456789")) for low, high in pairs]
-    return {
-        low: high
-        for low, high, kind in kinds
-        if kind in ("R", "UR")
-        and high.startswith(kind)
-        and low[len(kind) :].isdigit()
-        and high == f"{kind}{int(low[len(kind) :]) + 1}"
-    }
