@@ -1,7 +1,7 @@
 """Nests of loops on the control paths of a CTA's warps, and what makes those of specialised warps go round together."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ..sass.flow import Flow
@@ -65,6 +65,26 @@ def ends_otherwise(path: ControlPath) -> Iterator[int]:
             )
             if first != last:
                 yield item.loop
+
+
+def share_most(kinds: Sequence[tuple[int, ...]]) -> bool:
+    """Whether two kinds of iterations have more blocks in common than not."""
+    return len(kinds) == 2 and 2 * len({*kinds[0]} & {*kinds[1]}) > len({*kinds[0]} | {*kinds[1]})
+
+
+def executed_in(path: ControlPath, regions: Mapping[int, int], region: int) -> Iterator[tuple[int, int]]:
+    """Blocks in order, each with its region.
+
+    Args:
+        regions: loop -> region.
+        region: around the path.
+    """
+    for item in path:
+        if isinstance(item, LoopVisit):
+            for iteration in item.iterations:
+                yield from executed_in(iteration, regions, regions[item.loop])
+        else:
+            yield item, region
 
 
 def with_like_nests(warps: list[ControlPath]) -> tuple[list[ControlPath], dict[int, int]]:

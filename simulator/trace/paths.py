@@ -22,9 +22,11 @@ from .mixed_visits import ControlPath, LoopVisit, in_any_iteration, mixtures
 from .nests import (
     OUTSIDE,
     ends_otherwise,
+    executed_in,
     loops_beside,
     loops_of,
     most_visits,
+    share_most,
     side_by_side,
     visited_loops,
     with_like_nests,
@@ -106,7 +108,7 @@ class CtaPaths:
 
     def executed(self, warp: int) -> Iterator[tuple[int, int]]:
         """All blocks that a warp runs, each with the region that it belongs to."""
-        yield from _executed(self.warps[warp], self.region_of[warp], OUTSIDE)
+        yield from executed_in(self.warps[warp], self.region_of[warp], OUTSIDE)
 
     def first_regions(self) -> dict[int, int]:
         """Instruction -> region in which a warp runs it first."""
@@ -285,32 +287,12 @@ def _nested(
             tuple(item.loop - len(headers) if isinstance(item, LoopVisit) else item for item in iteration)
             for iteration in iterations
         )
-        if max(kinds.values()) > 1 or loop in kept or (loosely and _share_most([*kinds][:2])):
+        if max(kinds.values()) > 1 or loop in kept or (loosely and share_most([*kinds][:2])):
             path.append(LoopVisit(loop, tuple(iterations)))
         else:
             path += [item for iteration in iterations for item in iteration]
         at = stop
     return tuple(path)
-
-
-def _share_most(kinds: Sequence[tuple[int, ...]]) -> bool:
-    """Whether two kinds of iterations have more blocks in common than not."""
-    return len(kinds) == 2 and 2 * len({*kinds[0]} & {*kinds[1]}) > len({*kinds[0]} | {*kinds[1]})
-
-
-def _executed(path: ControlPath, regions: Mapping[int, int], region: int) -> Iterator[tuple[int, int]]:
-    """Blocks in order, each with its region.
-
-    Args:
-        regions: loop -> region.
-        region: around the path.
-    """
-    for item in path:
-        if isinstance(item, LoopVisit):
-            for iteration in item.iterations:
-                yield from _executed(iteration, regions, regions[item.loop])
-        else:
-            yield item, region
 
 
 def _with_trips(
