@@ -3,9 +3,10 @@
     python table_kernels.py predict WHEEL SOURCES OUT.ndjson --device l40s,b200 --part test --sample 10 --seed 1
     python table_kernels.py score OUT.ndjson ...
 
-WHEEL is `aiconfigurator-core` 0.12.0; SOURCES a folder with `vllm-0.24.0/vllm` and `sglang-0.5.10/sglang` of their
-wheels, unpacked. Rows are timed in replayed CUDA graphs of ten calls on the same tensors (the collector's
-`benchmark_with_power`), those of SGLang and of attention of one call: so L2 is warm, and the time `graph`.
+WHEEL is `aiconfigurator-core` 0.12.0; SOURCES a folder with `vllm-0.24.0/vllm`, `sglang-0.5.10/sglang` and
+`sglang-0.5.14/sglang` of their wheels, unpacked. Rows are timed in replayed CUDA graphs of ten calls on the same
+tensors (the collector's `benchmark_with_power`), those of SGLang and of attention of one call, of experts of five: so
+L2 is warm, and the time `graph`.
 """
 
 import argparse
@@ -29,12 +30,18 @@ from unittest.mock import MagicMock
 import torch
 import triton
 import triton.language as tl
+from table_experts import ASKED, LEFT_OUT, NAMES, ROUNDS, SIZES, experts, made
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.prediction.prediction import BURST_S, LaunchPrediction
+from tilesight.simulator.prediction.timing import at_clock
 
 import tilesight
 
 Row = dict[str, Any]
 PARTS = ("test", "fit", "fit", "check", "check")
 """By the sum of a problem's first three sizes, modulo 5."""
+WARM_CALLS = 50
+"""Of experts that the collector makes before it times: five calls five times, and as often in a graph."""
 FOLDERS = {
     "a100-sxm-80gb": "a100_sxm",
     "h100-sxm": "h100_sxm",
@@ -82,17 +89,14 @@ class StandIns(MetaPathFinder, Loader):
         made.FP8_DTYPE, made.get_fp8_min_max, made.VLLM_BATCH_INVARIANT = FP8, lambda: (-448.0, 448.0), False
         made.is_quantized_kv_cache, made.input_guard = lambda dtype: dtype.startswith("fp8"), lambda function: function
         made.current_platform.fp8_dtype = lambda: FP8
+        made.is_cuda, made.is_hip, made.get_device_name = lambda: True, lambda: False, lambda: ASKED["name"]
+        made.get_global_server_args = lambda: SimpleNamespace(enable_deterministic_inference=False)
         made.current_platform.is_rocm = made.current_platform.is_xpu = lambda: False
         made.current_platform.is_device_capability_family = lambda family: False
         return made
 
     def exec_module(self, module: ModuleType) -> None:
         """As of `Loader`."""
-
-
-def made(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
-    """A tensor without data."""
-    return torch.empty(shape, device="cuda", dtype=dtype)
 
 
 def channels(row: Row) -> int:
@@ -198,13 +202,20 @@ def attention(row: Row) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Rows of a kernel: its table, its name there, columns of its sizes, what runs it, and which rows are left out."""
+    """Rows of a kernel: its table, its name there, columns of its sizes, what runs it, which rows are left out.
+
+    Args:
+        calls: that `call` makes; the last one's time counts, with what those before left in L2. One: L2 is warm.
+        left_out: kernels that are not predicted: each takes at least the gap of a launch without work.
+    """
 
     table: str
     source: str
     sizes: tuple[str, ...]
     call: Callable[[Row], None]
     keeps: Callable[[Row], bool] = lambda row: True
+    calls: int = 1
+    left_out: int = 0
 
 
 GDN = "linear_attention/vllm/0.24.0/gdn_perf"
@@ -224,6 +235,18 @@ FAMILIES = {
         ("batch_size", "num_heads", "step", "num_key_value_heads", "window_size"), attention,
         lambda row: row["batch_size"] * row["step"] <= 1 << 19,
     ),
+    **{
+        f"experts_{version}": Family(
+            f"moe/sglang/{version}/moe_perf", "sglang_fused_moe_triton", SIZES, experts,
+            lambda row: (
+                (row["moe_dtype"], row["distribution"], row["moe_ep_size"]) == ("bfloat16", "balanced", 1)
+                and 0.2 <= row["latency"] <= 20
+                and not (row["version"] == "0.5.14" and (row["topk"] == 22 or row["hidden_size"] == 2688))
+            ),
+            calls=ROUNDS, left_out=LEFT_OUT,
+        )
+        for version in ("0.5.10", "0.5.14")
+    },
 }  # fmt: skip
 
 
@@ -250,12 +273,25 @@ def predicted(name: str, device: str, row: Row) -> dict[str, Any]:
     """A row beside its prediction; `refused` says why there is none."""
     measured = {"family": name, "device": device, "sizes": {size: row[size] for size in FAMILIES[name].sizes}}
     measured["us"] = 1e3 * row["latency"]
+    ASKED["name"] = NAMES[device]
+    calls, gap_s = FAMILIES[name].calls, load_device(device).graph_gap_s
     with tilesight.capture(device) as launches:
         FAMILIES[name].call(row)
-    seen = tilesight.predict(launches, device=device, l2="warm", timing="graph", workers=1, time_limit_s=90)
-    refused = [launch.refused for launch in seen.rows if launch.refused]
-    bound_us = 1e6 * sum(launch.ceiling.bound_s for launch in seen.rows if launch.ceiling)
-    return measured | {"predicted_us": 1e6 * seen.total.time_s, "roofline_us": bound_us, "refused": refused}
+    l2 = "warm" if calls == 1 else "pipeline"
+    seen = tilesight.predict(launches, device=device, l2=l2, timing="graph", workers=1, time_limit_s=240)
+    last = seen.rows[-(len(seen.rows) // calls) :]
+    refused = [launch.refused for launch in last if launch.refused]
+    bound_us = 1e6 * sum(launch.ceiling.bound_s for launch in last if launch.ceiling)
+    time_s = sum(launch.traffic.time_s for launch in last)
+    if WARM_CALLS * time_s > BURST_S:
+        time_s = sum(lasting_s(launch.prediction) for launch in last if launch.prediction)
+    time_s += FAMILIES[name].left_out * gap_s
+    return measured | {"predicted_us": 1e6 * time_s, "roofline_us": bound_us, "refused": refused}
+
+
+def lasting_s(launch: LaunchPrediction) -> float:
+    """The time of a launch in a graph under the power limit [s]."""
+    return at_clock(launch, launch.sustained_clock_hz).traffic.time_s
 
 
 def cells(lines: list[dict[str, Any]]) -> Iterator[str]:
@@ -296,6 +332,7 @@ def main() -> None:
         texts = [Path(file).read_text() for pattern in given.files for file in glob.glob(pattern)]
         print("\n".join(cells([json.loads(line) for text in texts for line in text.splitlines()])))
         return
+    ASKED["sources"] = Path(given.sources)
     sys.meta_path.insert(0, StandIns(Path(given.sources)))
     asked_for = [(name, device) for device in given.device.split(",") for name in given.family.split(",")]
     rows = {cell: rows_of(given.wheel, *cell, given.part, given.sample, given.seed) for cell in asked_for}
