@@ -32,16 +32,12 @@ import triton
 import triton.language as tl
 from table_experts import ASKED, LEFT_OUT, NAMES, ROUNDS, SIZES, experts, made
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.prediction.prediction import BURST_S, LaunchPrediction
-from tilesight.simulator.prediction.timing import at_clock
 
 import tilesight
 
 Row = dict[str, Any]
 PARTS = ("test", "fit", "fit", "check", "check")
 """By the sum of a problem's first three sizes, modulo 5."""
-WARM_CALLS = 50
-"""Of experts that the collector makes before it times: five calls five times, and as often in a graph."""
 FOLDERS = {
     "a100-sxm-80gb": "a100_sxm",
     "h100-sxm": "h100_sxm",
@@ -278,20 +274,12 @@ def predicted(name: str, device: str, row: Row) -> dict[str, Any]:
     with tilesight.capture(device) as launches:
         FAMILIES[name].call(row)
     l2 = "warm" if calls == 1 else "pipeline"
-    seen = tilesight.predict(launches, device=device, l2=l2, timing="graph", workers=1, time_limit_s=240)
+    seen = tilesight.predict(launches, device=device, l2=l2, timing="graph", workers=1, time_limit_s=90)
     last = seen.rows[-(len(seen.rows) // calls) :]
     refused = [launch.refused for launch in last if launch.refused]
     bound_us = 1e6 * sum(launch.ceiling.bound_s for launch in last if launch.ceiling)
-    time_s = sum(launch.traffic.time_s for launch in last)
-    if WARM_CALLS * time_s > BURST_S:
-        time_s = sum(lasting_s(launch.prediction) for launch in last if launch.prediction)
-    time_s += FAMILIES[name].left_out * gap_s
+    time_s = sum(launch.traffic.time_s for launch in last) + FAMILIES[name].left_out * gap_s
     return measured | {"predicted_us": 1e6 * time_s, "roofline_us": bound_us, "refused": refused}
-
-
-def lasting_s(launch: LaunchPrediction) -> float:
-    """The time of a launch in a graph under the power limit [s]."""
-    return at_clock(launch, launch.sustained_clock_hz).traffic.time_s
 
 
 def cells(lines: list[dict[str, Any]]) -> Iterator[str]:
