@@ -74,16 +74,17 @@ def _matrix_store_of(instruction: Instruction, guard: Callable[[Threads], Value]
     def step(threads: Threads, mask: Array) -> None:
         mask, words = _guarded(threads, mask, guard, [read(threads) for read in readers])
         begins, sure = address(threads)
-        if not threads.whole or not np.all(np.asarray(sure) | ~mask):
+        known = any(np.any(flags) for _, flags in words)
+        if not known or not threads.whole or not np.all(np.asarray(sure) | ~mask):
             rows = mask & (threads.special["SR_LANEID"][0] < ROW_LANES * matrices)
             threads.shared.store((begins, sure), [], ROW_BYTES, rows)
             return
         begins = np.broadcast_to(begins, (*begins.shape[:2], WARP_THREADS))
-        for matrix, (array, known) in enumerate(words):
+        for matrix, (array, flags) in enumerate(words):
             for half in range(WORD_BYTES // size):
                 row, place = (2 * across + half, HALF_BYTES * down) if size == HALF_BYTES else (down, 4 * across)
                 word = array >> 16 * half & 0xFFFF if size == HALF_BYTES else array
-                threads.shared.store((begins[..., ROW_LANES * matrix + row] + place, True), [(word, known)], size, mask)
+                threads.shared.store((begins[..., ROW_LANES * matrix + row] + place, True), [(word, flags)], size, mask)
 
     return step
 

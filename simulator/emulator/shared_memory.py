@@ -51,6 +51,8 @@ class SharedMemory:
         if not taking.any():
             return
         values = [words[number] if number < len(words) else UNKNOWN for number in range(cdiv(size, WORD_BYTES))]
+        if not any(np.any(known) for _, known in values) and self._keeps_nothing(places, size, taking):
+            return
         arrays = [part for array, known in values for part in (array, np.asarray(known)) if part.ndim == 3]
         shape = np.broadcast_shapes(taking.shape, *(array.shape for array in arrays))
         storing = _storing(places, np.broadcast_to(taking, (len(taking), *shape[1:])))
@@ -59,6 +61,14 @@ class SharedMemory:
         self._reserve(storing.at[wanted | (storing.at < SYSTEM_BYTES)], size, shape[0])
         if self._used:
             self._write(storing, [array for array, _ in values], known, size)
+
+    def _keeps_nothing(self, places: Array, size: int, taking: Array) -> bool:
+        """Whether nothing is known from the first byte to the last of what threads store. Args: as of `store`."""
+        at = np.broadcast_to(places, np.broadcast_shapes(places.shape, taking.shape))[
+            np.broadcast_to(taking, np.broadcast_shapes(places.shape, taking.shape))
+        ]
+        first, last = int(at.min()), int(at.max()) + size - 1
+        return first >= SYSTEM_BYTES and bool((self._group[first // GROUP_BYTES : last // GROUP_BYTES + 1] < 0).all())
 
     def _write(self, storing: "_Storing", arrays: Sequence[Array], known: Sequence[Array], size: int) -> None:
         """Write what is known, and forget what is there where it is not."""
