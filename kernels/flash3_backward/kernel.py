@@ -120,11 +120,9 @@ class Tiles:
 def narrow(p, dtype: gl.constexpr):
     """P in 16 bits. Of bf16 two by two: the compiler rounds one by one what is widened again, at the rate of exponentials."""
     if dtype == gl.bfloat16:
-        return gl.inline_asm_elementwise(
-            "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,r,r", [p], dtype=gl.bfloat16, is_pure=True, pack=2
-        )
-    else:
-        return p.to(dtype)
+        text: gl.constexpr = "cvt.rn.bf16x2.f32 $0, $2, $1;"
+        return gl.inline_asm_elementwise(text, "=r,r,r", [p], dtype=gl.bfloat16, is_pure=True, pack=2)
+    return p.to(dtype)
 
 
 @gluon.jit
@@ -133,8 +131,7 @@ def widen(p):
     if p.dtype == gl.bfloat16:
         text: gl.constexpr = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;"
         return gl.inline_asm_elementwise(text, "=r,=r,r", [p], dtype=gl.float32, is_pure=True, pack=2)
-    else:
-        return p.to(gl.float32)
+    return p.to(gl.float32)
 
 
 @gluon.jit

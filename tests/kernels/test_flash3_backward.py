@@ -92,10 +92,7 @@ def test_launches_cover_queries_keys_and_sums(dim: int, block_m: int) -> None:
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("dim", [64, 128])
 def test_it_compiles_for_hopper(monkeypatch: pytest.MonkeyPatch, dim: int, dtype: str) -> None:
-    """Room on an SM; P and dS operands in registers; dQ added by TMA; no product waits for another, nothing spills.
-
-    No number is rounded by itself, which takes as long as an exponential.
-    """
+    """Room on an SM; P and dS operands in registers; dQ added by TMA; nothing spills; all is rounded two by two."""
     monkeypatch.setattr(triton.runtime.driver, "_active", Hopper())
     launch = prepared(dim, causal=False, dtype={"f16": torch.float16, "bf16": torch.bfloat16}[dtype])
     compiled = gradients_kernel.warmup(*launch.main[1], num_warps=4, grid=launch.main[0])
