@@ -74,7 +74,7 @@ def _matrix_store_of(instruction: Instruction, guard: Callable[[Threads], Value]
     def step(threads: Threads, mask: Array) -> None:
         mask, words = _guarded(threads, mask, guard, [read(threads) for read in readers])
         begins, sure = address(threads)
-        known = any(np.any(flags) for _, flags in words)
+        known = any(np.any(mask & flags) for _, flags in words)
         if not known or not threads.whole or not np.all(np.asarray(sure) | ~mask):
             rows = mask & (threads.special["SR_LANEID"][0] < ROW_LANES * matrices)
             threads.shared.store((begins, sure), [], ROW_BYTES, rows)

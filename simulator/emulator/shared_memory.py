@@ -51,7 +51,7 @@ class SharedMemory:
         if not taking.any():
             return
         values = [words[number] if number < len(words) else UNKNOWN for number in range(cdiv(size, WORD_BYTES))]
-        if not any(np.any(known) for _, known in values) and self._keeps_nothing(places, size, taking):
+        if not any(np.any(taking & known) for _, known in values) and self._keeps_nothing(places, size, taking):
             return
         arrays = [part for array, known in values for part in (array, np.asarray(known)) if part.ndim == 3]
         shape = np.broadcast_shapes(taking.shape, *(array.shape for array in arrays))
