@@ -64,9 +64,7 @@ class SharedMemory:
 
     def _keeps_nothing(self, places: Array, size: int, taking: Array) -> bool:
         """Whether nothing is known from the first byte to the last of what threads store. Args: as of `store`."""
-        at = np.broadcast_to(places, np.broadcast_shapes(places.shape, taking.shape))[
-            np.broadcast_to(taking, np.broadcast_shapes(places.shape, taking.shape))
-        ]
+        at = np.broadcast_to(places, taking.shape)[taking]
         first, last = int(at.min()), int(at.max()) + size - 1
         return first >= SYSTEM_BYTES and bool((self._group[first // GROUP_BYTES : last // GROUP_BYTES + 1] < 0).all())
 

@@ -67,7 +67,7 @@ def _blocks_of(path: ControlPath) -> Iterator[int]:
             yield item
 
 
-def joined(bodies: Sequence[ControlPath], count: int) -> Sequence[ControlPath]:
+def with_all_blocks(bodies: Sequence[ControlPath], count: int) -> Sequence[ControlPath]:
     """Iterations that each hold the blocks of all, as one CTA may run in the first what another skips there.
 
     Threads pass by blocks to which they have not jumped. Where blocks do not come in order, iterations are as they are.
@@ -84,11 +84,13 @@ def joined(bodies: Sequence[ControlPath], count: int) -> Sequence[ControlPath]:
 
 def in_any_iteration(path: ControlPath) -> tuple[object, ...]:
     """A path with the blocks of all iterations in the place of the visits of its innermost loops."""
-    visits = {item: joined(item.iterations, 0) for item in path if isinstance(item, LoopVisit)}
-    return tuple(
-        (item.loop, bodies[0]) if (bodies := visits.get(item)) and bodies is not item.iterations else item  # type: ignore[arg-type, union-attr]
-        for item in path
-    )
+    items: list[object] = []
+    for item in path:
+        if isinstance(item, LoopVisit) and (bodies := with_all_blocks(item.iterations, 0)) is not item.iterations:
+            items.append((item.loop, bodies[0]))
+        else:
+            items.append(item)
+    return tuple(items)
 
 
 def alike_runs(bodies: Sequence[ControlPath], trips: np.ndarray | None) -> list[int]:

@@ -109,21 +109,21 @@ def with_like_nests(warps: list[ControlPath]) -> tuple[list[ControlPath], dict[i
             if not following:
                 break
             first, second = following[0]
-            whole = _joined(whole, first, second)
+            whole = _as_one_loop(whole, first, second)
             joined[first] = second
             nest = loops_of(whole)
         known[path] = whole
     return [known[path] for path in warps], joined
 
 
-def _joined(path: ControlPath, first: int, second: int) -> ControlPath:
+def _as_one_loop(path: ControlPath, first: int, second: int) -> ControlPath:
     """A path on which a visit of a loop and the next one, of another, are one; what lies between ends the first."""
     items: list[int | LoopVisit] = []
     for item in path:
         if not isinstance(item, LoopVisit):
             items.append(item)
             continue
-        iterations = tuple(_joined(iteration, first, second) for iteration in item.iterations)
+        iterations = tuple(_as_one_loop(iteration, first, second) for iteration in item.iterations)
         at = next((at for at in range(len(items) - 1, -1, -1) if isinstance(items[at], LoopVisit)), -1)
         before = items[at] if at >= 0 else None
         if item.loop == second and isinstance(before, LoopVisit) and before.loop == first:

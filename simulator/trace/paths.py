@@ -209,12 +209,8 @@ def _like_nests(flow: Flow, blocks: Sequence[Sequence[int]]) -> tuple[list[Contr
     Returns:
         The paths; loop -> the one that its iterations belong to; whether all loops are straight code.
     """
-    headers = {loop.header: number for number, loop in enumerate(flow.loops)}
-    strictly = _paths_of(blocks, flow, headers)
-    once = _paths_of(blocks, flow, headers, once=True)
     alike = []
-    loosely = _paths_of(blocks, flow, headers, loosely=True)
-    for warps, joined in ((strictly, {}), (loosely, {}), with_like_nests(strictly), with_like_nests(once)):
+    for warps, joined in _readings(flow, blocks):
         nests = [loops_of(path) for path in warps]
         if len({tuple((parent, leaf) for _, parent, _, leaf in nest) for nest in nests}) == 1:
             alike.append((warps, joined, False))
@@ -226,6 +222,16 @@ def _like_nests(flow: Flow, blocks: Sequence[Sequence[int]]) -> tuple[list[Contr
         raise CannotFollow("warps of a CTA run loops of different nesting (specialised warps): not modelled")
     # A compiler unrolls all of one role's loop, and not that of another: then all is straight code.
     return [tuple(run) for run in blocks], {}, True
+
+
+def _readings(flow: Flow, blocks: Sequence[Sequence[int]]) -> Iterator[tuple[list[ControlPath], Mapping[int, int]]]:
+    """What may count as loops on the paths of warps, the plainest first, and loops whose iterations are another's."""
+    headers = {loop.header: number for number, loop in enumerate(flow.loops)}
+    strictly = _paths_of(blocks, flow, headers)
+    yield strictly, {}
+    yield _paths_of(blocks, flow, headers, loosely=True), {}
+    yield with_like_nests(strictly)
+    yield with_like_nests(_paths_of(blocks, flow, headers, once=True))
 
 
 def _paths_of(

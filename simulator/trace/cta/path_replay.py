@@ -25,7 +25,7 @@ from ...jobs.stopping import check_wanted
 from ...sass.flow import BLOCK_ENDS
 from ...sass.memory_instructions import BARRIERS
 from ...sass.traps import checks_of
-from ..mixed_visits import ControlPath, LoopVisit, alike_runs, first_block, joined, way_on
+from ..mixed_visits import ControlPath, LoopVisit, alike_runs, first_block, way_on, with_all_blocks
 from ..positions import Iteration
 from .access_steps import access_steps
 from .address_slice import Tracer, pairs_of
@@ -134,7 +134,7 @@ class PathReplay:
         begun: Counter[int] = Counter()
         for at, item in enumerate(path):
             if isinstance(item, LoopVisit):
-                # Of CTAs with unlike numbers of iterations nobody knows which visit these belong to.
+                # Where CTAs make unlike numbers of iterations, which visit one belongs to is not known.
                 once = visits[item.loop] == 1 or self._loops.differ(item.loop)
                 self._visit(item, iteration, 0 if once else begun[item.loop], once)
                 begun[item.loop] += len(item.iterations)
@@ -186,7 +186,7 @@ class PathReplay:
         first: Registers = {}
         if all_of_them:
             may_leap = self._may_leap and self._exchanging.isdisjoint(self._flow.loops[visit.loop].blocks)
-            those = joined(bodies, 0 if around else int(trips.max())) if innermost else bodies
+            those = with_all_blocks(bodies, 0 if around else int(trips.max())) if innermost else bodies
             even = self._loops.even.get(region) if innermost and not around and once else None
             self._all_of(those, header, around, begun, entering, masked, may_leap, () if even is None else even)
         else:

@@ -122,11 +122,15 @@ class _Classifier:
         masked: list[MaskClass] = []
         others: list[PathClass] = []
         in_l1: dict[int, float] = {}
-        same, unlike = self._parted(run, [*self._leaders(group, kinds, issued)])
+        same, unlike = self._by_order(run, self._leaders(group, kinds, issued))
         for _, leader in same:
             also = changing_masks(replace(group, representative=leader), tail)
             if not also.keys() <= changing.keys() | kinds.scattered | listed:
                 return self.classes(members, run, changing | also)
+        if unlike and not self._may_tell_apart(len(unlike)):
+            rest = [ranks for ranks, leader in same if leader is run] + [ranks for ranks, _ in unlike]
+            same = [(np.sort(np.concatenate(rest)), run), *(kind for kind in same if kind[1] is not run)]
+            unlike = []
         for ranks, leader in unlike:
             others += self.classes(members[ranks], leader)
         for ranks, leader in same:
@@ -144,25 +148,26 @@ class _Classifier:
         )
         return [path_class, *others]
 
-    def _parted(self, run: CtaRun, leaders: list[_Kind]) -> tuple[list[_Kind], list[_Kind]]:
-        """Kinds of CTAs that go through the loops of a followed one in its order, and those that do not.
-
-        Where too many do not, all count as alike.
-        """
-        for _, leader in leaders:
+    def _by_order(self, run: CtaRun, leaders: Iterator[_Kind]) -> tuple[list[_Kind], list[_Kind]]:
+        """Kinds of CTAs that go through the loops of a followed one in its order, and those that do not."""
+        same, unlike, shape = list[_Kind](), list[_Kind](), shape_of(run)
+        for ranks, leader in leaders:
             if leader is not run:
                 self._check(leader)
-        alike, unlike, shape = list[_Kind](), list[_Kind](), shape_of(run)
-        for kind in leaders:
-            (alike if shape_of(kind[1]) == shape else unlike).append(kind)
-        self.orders += len(unlike)
-        if self.orders <= MOST_PATHS or not unlike:
-            return alike, unlike
-        name = self.tracer.subject.kernel.name
-        remark = f"kernel {name}: its CTAs run the same blocks in more than {MOST_PATHS} orders; some stand for others"
+            (same if shape_of(leader) == shape else unlike).append((ranks, leader))
+        return same, unlike
+
+    def _may_tell_apart(self, orders: int) -> bool:
+        """Count orders of the same blocks. Returns: whether they may be classes; else a note says that they are not."""
+        self.orders += orders
+        if self.orders > MOST_PATHS:
+            self._note(f"its CTAs run the same blocks in more than {MOST_PATHS} orders; some stand for others")
+        return self.orders <= MOST_PATHS
+
+    def _note(self, text: str) -> None:
+        """Remark something of the kernel, once."""
+        remark = f"kernel {self.tracer.subject.kernel.name}: {text}"
         self.notes += [remark] if remark not in self.notes else []
-        rest = [ranks for ranks, leader in (*alike, *unlike) if leader is run or shape_of(leader) != shape]
-        return [(np.sort(np.concatenate(rest)), run), *(kind for kind in alike if kind[1] is not run)], []
 
     def _stands_for(self, members: Array, run: CtaRun) -> Array:
         """Which CTAs a followed one stands for, whatever their trip counts, bool (CTAs,).
@@ -184,6 +189,7 @@ class _Classifier:
         alike: Array = (counts == of_run).all(axis=1)
         others = counts[~alike]  # of millions mostly none
         if len(others) and len(np.unique(others, axis=0)) + bool(alike.any()) > MOST_COUNTS:
+            self._note(f"its CTAs run straight code unequally often, in over {MOST_COUNTS} ways; some stand for others")
             return np.ones(len(members), dtype=bool)
         return alike
 
