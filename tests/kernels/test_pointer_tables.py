@@ -15,6 +15,7 @@ from tilesight.simulator.launch.walk import tally
 from tilesight.simulator.residency.l1_room import kept_of
 from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 from tilesight.simulator.trace.program.launch import launches_of, trace
+from tilesight.simulator.trace.touch import classes
 
 import tilesight
 from tilesight.predicting import KernelRow
@@ -147,6 +148,17 @@ def test_a_cta_that_enters_one_loop_for_several_matrices_reads_each_whole(sides:
     for number, side in enumerate(sides):
         assert loaded[f"A[{number}]"] == loaded[f"B[{number}]"] == 2 * side**2 * (side // TILE)
         assert stored[f"C[{number}]"] == 2 * side**2
+
+
+def test_ctas_that_are_taken_as_alike_are_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they run straight code unequally often in too many ways to be classes."""
+    monkeypatch.setattr(classes, "MOST_COUNTS", 1)
+    sides = (512, 256, 128)
+    with tilesight.capture("h200") as launches:
+        a, b, c = ([torch.empty(side, side, device="cuda", dtype=torch.float16) for side in sides] for _ in range(3))
+        sizes = torch.tensor(sides, dtype=torch.int32, device="cuda")
+        grouped[(20,)](table(a), table(b), table(c), sizes, len(sides), CTAS=20, T=TILE, K=32)
+    assert any("in over 1 ways; some stand for others" in note for note in predicted(launches).notes)
 
 
 @pytest.mark.parametrize("order", ["sorted", "shuffled"])
