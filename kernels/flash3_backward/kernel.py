@@ -118,7 +118,7 @@ class Tiles:
 
 @gluon.jit
 def narrow(p, dtype: gl.constexpr):
-    """P in 16 bits. Of bf16 two by two: the compiler rounds one by one what is widened again, at the rate of exponentials."""
+    """P in 16 bits. Of bf16 two by two: the compiler rounds what is widened again one by one, at exponentials' rate."""
     if dtype == gl.bfloat16:
         text: gl.constexpr = "cvt.rn.bf16x2.f32 $0, $2, $1;"
         return gl.inline_asm_elementwise(text, "=r,r,r", [p], dtype=gl.bfloat16, is_pure=True, pack=2)
