@@ -25,7 +25,7 @@ from .resolve import Resolved, ResourcesOf, launches_of, resolve
 from .schedules.config import Config
 from .schedules.registry import DEFAULT_SCHEDULE
 from .store.keys import pipeline_key
-from .store.pipelines import Figures, answers
+from .store.pipelines import Figures, Least, answers
 
 if TYPE_CHECKING:
     from .engine.engine import LaunchRun
@@ -126,6 +126,7 @@ def predict(
     with answers() as known:
         figures = known.of(
             pipeline_key(resolved, device, settings),
+            Figures,
             resolved.schedule.name,
             device.name,
             lambda: _simulated(resolved, device, settings, record=False, on_progress=on_progress)[1],
@@ -136,7 +137,21 @@ def predict(
 def is_known(resolved: Resolved, device: Device, settings: Settings = USUAL) -> bool:
     """Whether the store holds what `predict` would say."""
     with answers() as known:
-        return known.known(pipeline_key(resolved, device, settings)) is not None
+        return known.known(pipeline_key(resolved, device, settings), Figures) is not None
+
+
+def least_time_s(resolved: Resolved, device: Device) -> float:
+    """What no prediction of what runs is shorter than, from the store where it is known; 0: only a simulation tells."""
+
+    def made() -> Least:
+        # The compiled loops take most of a second to load, as for `_simulated`.
+        from .simulate_launches import least_time_s as simulated_least_s
+
+        return Least(time_s=simulated_least_s(resolved.launches, device, resolved.cost))
+
+    key = f"{pipeline_key(resolved, device, USUAL)} least"
+    with answers() as known:
+        return known.of(key, Least, resolved.schedule.name, device.name, made).time_s
 
 
 def predict_with_timeline(

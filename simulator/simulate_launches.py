@@ -21,9 +21,10 @@ from .engine.costed import CostedLaunch
 from .engine.engine import Attempt, LaunchRun, run_launches
 from .jobs.stopping import OnProgress, Stage
 from .launch.before import Before
+from .launch.outline import is_outline
 from .launch.program import Launch
 from .launch.walk import tally
-from .prediction.launch import predict_launch
+from .prediction.launch import pipe_cycles, predict_launch
 from .prediction.laws import broken_law
 from .prediction.notes import WAY_OUT, cost_notes, l2_notes
 from .prediction.prediction import LaunchPrediction
@@ -77,6 +78,24 @@ def costed_launch(launch: Launch, device: Device, cost: str = "compiled", uncomp
         tally=exact,
         clocks=clocks_of(launch, costs.steps, exact.executions, device),
         classes=costs.classes,
+    )
+
+
+def least_time_s(launches: Sequence[Launch], device: Device, cost: str = "compiled") -> float:
+    """What the busiest pipe of all SMs takes, without the engine: no prediction of the same launches is shorter [s].
+
+    Args:
+        launches, cost: as of `simulate_launches`; 0 where a launch's code is still to be followed.
+
+    Raises:
+        DoesNotFit: a CTA needs more than an SM has.
+    """
+    if any(is_outline(launch) or launch.resources.code for launch in launches):
+        return 0.0
+    known = [costed_launch(launch, device, cost) for launch in launches]
+    return sum(
+        float(pipe_cycles(each.costs, each.tally.executions).max()) / device.sms / each.clocks.counted_hz
+        for each in known
     )
 
 

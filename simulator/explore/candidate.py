@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
+from .. import units
 from ..display.words import short_config
 from ..launch.program import Resources
 from ..prediction.prediction import Prediction
@@ -61,6 +63,7 @@ class Candidate:
         reason: why it does not fit, in one line; empty where it does; kind: of the reason, as of `Refusal`.
         pareto: whether no other that fits is at least as good in time, SRAM fill and HBM bytes, and better in one.
         like_best: whether its band of times meets that of the best.
+        least_s: what it takes at least, where it was not simulated, as so many are faster as were asked for [s].
     """
 
     schedule: str
@@ -72,6 +75,7 @@ class Candidate:
     kind: Kind | None = None
     pareto: bool = False
     like_best: bool = False
+    least_s: float | None = None
 
     def __repr__(self) -> str:
         """One line: the configuration, and what became of it."""
@@ -82,7 +86,9 @@ class Candidate:
         """What became of it, e.g. `1.02 ms, bound by issue 95 %`, or why it does not fit."""
         if self.reason:
             return self.reason if self.is_unanswered else f"does not fit: {self.reason}"
-        return self.prediction.summary if self.prediction else "not simulated"
+        if self.prediction:
+            return self.prediction.summary
+        return f"at least {units.duration(self.least_s)}, not simulated" if self.least_s else "not simulated"
 
     @property
     def is_unanswered(self) -> bool:
@@ -109,7 +115,7 @@ class Candidate:
     def costs(self) -> tuple[float, int, int]:
         """What Pareto marks weigh: time [s], bytes into the SMs [B], bytes at HBM [B]."""
         if self.prediction is None:
-            return float("inf"), 0, 0
+            return self.least_s or inf, 0, 0
         total = self.prediction.total
         return total.time_s, total.smem_fill_bytes, total.hbm_bytes
 
@@ -173,12 +179,15 @@ def bound_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
 
 def mark_pareto(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The same candidates, with those marked that no other beats in time, SRAM fill and HBM bytes together."""
-    fitting = [candidate.costs for candidate in candidates if candidate.fits]
+    fitting = [candidate.costs for candidate in candidates if candidate.fits and candidate.prediction]
 
     def beaten(figures: tuple[float, int, int]) -> bool:
         return any(other != figures and all(a <= b for a, b in zip(other, figures, strict=True)) for other in fitting)
 
-    return [replace(candidate, pareto=candidate.fits and not beaten(candidate.costs)) for candidate in candidates]
+    return [
+        replace(item, pareto=item.fits and item.prediction is not None and not beaten(item.costs))
+        for item in candidates
+    ]
 
 
 def mark_like_best(candidates: Sequence[Candidate]) -> list[Candidate]:

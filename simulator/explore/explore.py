@@ -16,7 +16,7 @@ from ..display.files import kept, page_made, written_by
 from ..display.frames import frame
 from ..display.render import table
 from ..display.words import plural
-from ..jobs.pool import Progress, cores, run_all
+from ..jobs.pool import Progress, cores
 from ..jobs.working_clock import process_s, thread_s
 from ..prediction.prediction import Prediction
 from ..problems.problem import EXAMPLE, Problem
@@ -33,10 +33,12 @@ from .trial import (
     Trial,
     TrialSettings,
     answer_known,
+    bounded,
     candidate_of,
     rank_of,
     ranking,
     tried,
+    tried_all,
     with_launches,
     with_resources,
 )
@@ -83,8 +85,13 @@ class Exploration:
 
     @property
     def ranked(self) -> tuple[Candidate, ...]:
-        """Those that fit, best first."""
+        """Those that fit, best first; behind them those that were not simulated, as they take longer."""
         return tuple(candidate for candidate in self.candidates if candidate.fits)
+
+    @property
+    def simulated(self) -> tuple[Candidate, ...]:
+        """Those of `ranked` that were simulated."""
+        return tuple(candidate for candidate in self.ranked if candidate.prediction)
 
     @property
     def title(self) -> str:
@@ -105,13 +112,13 @@ class Exploration:
 
     def __str__(self) -> str:
         """The table that `explore` prints, without the lines around it."""
-        shown = self.ranked[:SHOWN]
+        shown = self.simulated[:SHOWN]
         if not shown:
             return self.title
         return f"{self.title}\n{table(ranking_columns(shown, self.candidates), SHOWN_WIDTH)}"
 
     def _repr_html_(self) -> str:
-        shown = self.ranked[:SHOWN]
+        shown = self.simulated[:SHOWN]
         columns = ranking_columns(shown, self.candidates) if shown else []
         return html_table(self.title, columns, [f"Note: {note}" for note in self.notes_on(len(shown))])
 
@@ -137,12 +144,12 @@ class Exploration:
         """The best few as a list of `triton.Config`, to paste into `@triton.autotune`; what `--triton-configs` prints.
 
         Args:
-            top: so many at most of those that fit.
+            top: so many at most of those that were simulated and fit.
 
         Raises:
             ValueError: less than one.
         """
-        best = self.ranked[: whole("top", top)]
+        best = self.simulated[: whole("top", top)]
         return triton_configs_text(f"The best {len(best)} by prediction; {self.title}", best, self.notes)
 
     def to_dict(self, top: int | None = None) -> dict[str, object]:
@@ -183,6 +190,7 @@ def explore(
     time_limit_s: float = inf,
     each_limit_s: float = inf,
     with_baseline: bool = True,
+    best: int | None = None,
     **fixed: int | str | Sequence[int | str],
 ) -> Exploration:
     """Simulate a configuration space and rank it.
@@ -201,6 +209,8 @@ def explore(
             are left out [s].
         each_limit_s: that one may take of a core [s].
         with_baseline: whether naive attention is predicted, too, to hold the others against.
+        best: so many of the fastest are asked for: what cannot be among them, by the least time that its busiest pipe
+            takes, is not simulated; None: all are.
         fixed: options of the configuration with the value, or values, to look at, e.g. `block_m=(64, 128)`.
 
     Raises:
@@ -211,6 +221,7 @@ def explore(
     function_or_none("resources_of", resources_of, "the launches of configurations, such as tilesight.compiler()")
     function_or_none("progress", progress, "(done, all)")
     workers = optional_whole("workers", workers)
+    best = optional_whole("best", best)
     registers, smem_bytes = optional_whole("registers", registers), optional_whole("smem_bytes", smem_bytes, 0)
     check_settings(cost=cost)
     simulation = Settings(l2=l2, overhead=overhead, resolution=resolution)
@@ -229,15 +240,14 @@ def explore(
         both = with_resources([*against, *trials], resources_of)
         against, trials = both[: len(against)], both[len(against) :]
     settings = settings.within(together_s)
-    if time_limit_s < inf:
+    if best:
+        trials = [bounded(problem, gpu, settings, trial) for trial in trials]
+    if time_limit_s < inf and not all(trial.least_s or trial.candidate.reason for trial in trials):
         trials = _in_time(problem, gpu, trials, settings, workers)
     plain = replace(plain, until_s=settings.until_s)
-    # The baseline takes longest, and comes first; it is none of the configurations that are counted.
-    work = [*((plain, trial) for trial in against), *((settings, trial) for trial in trials)]
-    tick = progress and (lambda count, _: progress(max(count - len(against), 0), len(trials)))
-    ran = run_all(lambda job: tried(problem, gpu, *job), work, workers, tick)
-    done = ran[len(against) :]
-    fastest = sorted((trial.candidate for trial in ran[: len(against)]), key=rank_of)
+    # The baseline is none of the configurations that are counted.
+    fastest = ranking(problem, gpu, against, plain, workers, best=1)
+    done = tried_all(problem, gpu, settings, trials, workers, progress, best)
     candidates = mark_like_best(mark_pareto(sorted((trial.candidate for trial in done), key=rank_of)))
 
     def tried_too(others: Sequence[Candidate]) -> list[Candidate]:

@@ -89,7 +89,8 @@ def crowded_notes(ranked: Sequence[Candidate], device: Device, tried: TryOthers)
         if item.prediction and item.fits and item.prediction.total.hbm_read_bytes <= FEWER * read_bytes
     ]
     if not ways:
-        return row, (*why, "no other configuration or CTA order halves what HBM reads")
+        some = "simulated configuration" if any(item.least_s for item in ranked) else "configuration"
+        return row, (*why, f"no other {some} or CTA order halves what HBM reads")
     time_s, _, less_bytes, item = min(ways)
     return row, (
         *why,

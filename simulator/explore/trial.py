@@ -14,9 +14,10 @@ from ..jobs.working_clock import process_s, thread_s
 from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
 from ..refusal import BrokenLaw, Refusal, Refused
+from ..residency.device_memory import peak_bytes
 from ..resolve import Launches, Resolved, ResourcesOf, answers_of, attempt_launches, resolve
 from ..schedules.registry import find_schedule
-from ..simulate import is_known, predict
+from ..simulate import is_known, least_time_s, predict
 from .candidate import Candidate
 
 
@@ -48,10 +49,16 @@ class TrialSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A configuration to try. Args: launches: of it, or why there are none; None where nobody has built them yet."""
+    """A configuration to try.
+
+    Args:
+        launches: of it, or why there are none; None where nobody has built them yet.
+        least_s: what it takes at least; None where nobody has asked [s].
+    """
 
     candidate: Candidate
     launches: Launches | Refusal | None = None
+    least_s: float | None = None
 
 
 def resolved_as(
@@ -120,6 +127,69 @@ def tried(problem: Problem, device: Device, settings: TrialSettings, trial: Tria
     return Trial(candidate=replace(done, resources=candidate.resources), launches=resolved.launches)
 
 
+ROUND = 16
+"""Trials that are simulated before it is asked again which of the others can be among the fastest."""
+
+
+def bounded(problem: Problem, device: Device, settings: TrialSettings, trial: Trial) -> Trial:
+    """The trial with what it takes at least: 0 where it does not run, or only its simulation tells."""
+    if trial.least_s is not None:
+        return trial
+    if trial.candidate.reason:
+        return replace(trial, least_s=0.0)
+    resolved = resolved_as(problem, device, settings, trial.candidate, trial.launches)
+    if isinstance(resolved, Refusal):
+        return Trial(candidate=refused(trial.candidate, resolved), launches=resolved, least_s=0.0)
+    if peak_bytes(resolved.launches) > device.hbm_bytes:
+        return replace(trial, least_s=0.0)
+    return replace(trial, least_s=least_time_s(resolved, device))
+
+
+def tried_all(
+    problem: Problem,
+    device: Device,
+    settings: TrialSettings,
+    trials: Sequence[Trial],
+    workers: int | None = None,
+    progress: Progress | None = None,
+    best: int | None = None,
+) -> list[Trial]:
+    """Trials with what became of them, in their order.
+
+    They are simulated in rounds, those that take least at least first, until so many are known to be faster than all
+    others can be. What is left out is known by what it takes at least.
+
+    Args:
+        workers, progress: as `explore`; best: so many of the fastest are asked for; None: all are simulated.
+    """
+    attempt = partial(tried, problem, device, settings)
+    if best is None or len(trials) <= best:
+        return run_all(attempt, trials, workers, progress)
+    known = [bounded(problem, device, settings, trial) for trial in trials]
+    waiting = sorted(range(len(known)), key=lambda number: known[number].least_s or 0.0)
+    done: dict[int, Trial] = {}
+    while waiting:
+        # Estimates from tiles rank behind all others, however fast.
+        ran = (trial.candidate for trial in done.values())
+        faster_s = sorted(item.costs[0] for item in ran if item.fits and item.prediction and not item.is_estimated)
+        enough_s = faster_s[best - 1] if len(faster_s) >= best else inf
+        now = [number for number in waiting[:ROUND] if (known[number].least_s or 0.0) <= enough_s]
+        if not now:
+            break
+        tick = progress and partial(counted, progress, len(done), len(trials))
+        done |= zip(now, run_all(attempt, [known[number] for number in now], workers, tick), strict=True)
+        waiting = [number for number in waiting if number not in done]
+    if waiting and progress:
+        progress(len(trials), len(trials))
+    left = {number: replace(known[number].candidate, least_s=known[number].least_s) for number in waiting}
+    return [done.get(number) or replace(known[number], candidate=left[number]) for number in range(len(known))]
+
+
+def counted(progress: Progress, before: int, total: int, done: int, _: int) -> None:
+    """Progress of a part of the trials. Args: before: done in earlier parts; total: of all."""
+    progress(before + done, total)
+
+
 def ranking(
     problem: Problem,
     device: Device,
@@ -127,13 +197,14 @@ def ranking(
     settings: TrialSettings,
     workers: int | None = None,
     progress: Progress | None = None,
+    best: int | None = None,
 ) -> list[Candidate]:
     """Candidates with what became of them: those that fit by time, then those that do not.
 
     Args:
-        workers, progress: as `explore`.
+        workers, progress: as `explore`; best: as `tried_all`.
     """
-    done = run_all(partial(tried, problem, device, settings), trials, workers, progress)
+    done = tried_all(problem, device, settings, trials, workers, progress, best)
     return sorted((trial.candidate for trial in done), key=rank_of)
 
 

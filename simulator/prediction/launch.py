@@ -39,7 +39,7 @@ def predict_launch(
         time_s = max(time_s, device.launch_stream_s)
 
     traffic = replace(_traffic_of(costed, run, flop_per_matmul), time_s=time_s, cycles=cycles)
-    pipes = _pipe_cycles(costs, exact.executions)
+    pipes = pipe_cycles(costs, exact.executions)
     utilisation = utilisation_of(traffic, pipes, clock_hz, device)
     spent_s = {name: share * kernel_s for name, share in utilisation.items()}
     spent_s |= {TAIL: run.idle_cycles / clock_hz, LAUNCH: time_s - run.cycles / clock_hz}
@@ -125,7 +125,7 @@ def _global_smem_fraction(costs: Mapping[str, StepCost], executions: Mapping[str
     return taken / sum(cycles.values()) if taken else 0.0
 
 
-def _pipe_cycles(costs: Mapping[str, StepCost], executions: Mapping[str, int]) -> np.ndarray:
+def pipe_cycles(costs: Mapping[str, StepCost], executions: Mapping[str, int]) -> np.ndarray:
     """Cycles of use of each pipe, summed over SMs; float64 of shape (pipes,)."""
     cycles = [np.array(costs[name].pipe_cycles) * count for name, count in executions.items()]
     total: np.ndarray = np.array(cycles).sum(axis=0)

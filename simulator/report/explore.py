@@ -25,7 +25,7 @@ MOST_CAUSES = 4
 
 def explore_text(exploration: Exploration, top: int = 15, width: int = 120, color: bool = False) -> str:
     """What `tilesight explore` prints. Args: top: rows of the table; width: characters; color: whether to use bold."""
-    ranked = exploration.ranked
+    ranked = exploration.simulated
     ranking = ["", ranking_table(exploration, ranked[:top], width, color), ""] if ranked else []
     rest = [
         *([*why_lines(exploration), "", *legend_lines(exploration, ranked[:top], width)] if ranked else ()),
@@ -57,7 +57,7 @@ def explore_rows(exploration: Exploration) -> list[dict[str, object]]:
 
 def band_lines(exploration: Exploration) -> list[str]:
     """What a band is, and how many cannot be told apart from the best; nothing where there are no bands."""
-    like = sum(item.like_best for item in exploration.ranked)
+    like = sum(item.like_best for item in exploration.simulated)
     if not like:
         return []
     kinds = {kind for item in exploration.ranked if item.prediction for kind in error_kinds(item.prediction)}
@@ -67,7 +67,7 @@ def band_lines(exploration: Exploration) -> list[str]:
     }
     text = ", ".join(texts[kind] for kind in sorted(kinds))
     like_text = (
-        f"~: within the error of the best ({like} of {len(exploration.ranked)}): the bands overlap; measure these."
+        f"~: within the error of the best ({like} of {len(exploration.simulated)}): the bands overlap; measure these."
     )
     return [f"band: time +- mean error, {text}.", like_text]
 
@@ -109,8 +109,8 @@ def why_lines(exploration: Exploration) -> list[str]:
 def legend_lines(exploration: Exploration, rows: Sequence[Candidate], width: int) -> list[str]:
     """What the columns of a table mean, and how many are marked; nothing of one that does not fit the width."""
     titles = {column.title for column in fitting(ranking_columns(rows, exploration.candidates), width)}
-    marked = sum(item.pareto for item in exploration.ranked)
-    text = f"P: * = Pareto-optimal in time, SRAM fill and HBM bytes ({marked} of {len(exploration.ranked)})."
+    marked, simulated = sum(item.pareto for item in exploration.simulated), len(exploration.simulated)
+    text = f"P: * = Pareto-optimal in time, SRAM fill and HBM bytes ({marked} of {simulated})."
     return [line for line in (text, *band_lines(exploration)) if line.partition(":")[0] in titles]
 
 
@@ -142,14 +142,16 @@ def _against_others(exploration: Exploration, best: Candidate) -> list[str]:
     else:
         slower = others[0].time_s / total.time_s - 1
         beside = f"the next, {short_text(exploration, exploration.ranked[1])}, takes {percent(slower)} longer"
-    middle = median(prediction.time_s for prediction in [best.prediction, *others]) / total.time_s
-    lines = [f"{beside}; the median of all takes {times(middle)}"]
+    least = "at least " if len(others) + 1 < len(exploration.ranked) else ""
+    middle = median(item.costs[0] for item in exploration.ranked) / total.time_s
+    lines = [f"{beside}; the median of all takes {least}{times(middle)}"]
+    beyond = f"the next {len(others)}" if least else "others"
     same = [other.total for other in others if other.schedule == best.schedule]
     if same:
         fill, hbm = [traffic.smem_fill_bytes for traffic in same], [traffic.hbm_bytes for traffic in same]
         lines.append(
-            f"SRAM fill {units.traffic(total.smem_fill_bytes)} (others {_range(fill)}),"
-            f" HBM {units.traffic(total.hbm_bytes)} (others {_range(hbm)})"
+            f"SRAM fill {units.traffic(total.smem_fill_bytes)} ({beyond} {_range(fill)}),"
+            f" HBM {units.traffic(total.hbm_bytes)} ({beyond} {_range(hbm)})"
             + (f", for {units.flop(total.matmul_flop)}" if total.matmul_flop else "")
         )
     return lines
@@ -172,6 +174,10 @@ def left_out_lines(exploration: Exploration) -> list[str]:
         for kind, number in sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0])):
             example = next(item for item in misfits if item.reason.split(":")[0] == kind)
             lines.append(f"  {number:>4}  {kind}, e.g. {short_text(exploration, example)}: {example.reason}")
+    slower = len(exploration.ranked) - len(exploration.simulated)
+    if slower and exploration.simulated:
+        text = f"Not simulated: {plural(slower, 'configuration')}, whose busiest pipe alone takes longer"
+        lines.append(f"{text} than the last row; --csv FILE simulates all.")
     spilling = sum(bool(item.prediction and item.prediction.spilled_bytes_per_thread) for item in exploration.ranked)
     if spilling:
         lines.append(f"{plural(spilling, 'configuration')} with register spills to local memory, which cost time.")

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
+from typing import TypeVar
 
 from ..prediction.prediction import LaunchPrediction
 from .store import Row, Store, usual_store
@@ -27,6 +28,21 @@ class Figures:
     notes: tuple[str, ...]
     lower_bound: bool
 
+    @property
+    def time_s(self) -> float:
+        """Predicted time of all launches [s]."""
+        return sum(launch.traffic.time_s for launch in self.launches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Least:
+    """What launches take at least, before they are simulated. Args: time_s: as of `least_time_s` [s]."""
+
+    time_s: float
+
+
+Answer = TypeVar("Answer", Figures, Least)
+
 
 class Answers:
     """Answers to questions that are asked one after the other, by several threads too.
@@ -41,22 +57,21 @@ class Answers:
         self._rows: list[Row] = []
         self._written_s, self._lock = monotonic(), Lock()
 
-    def known(self, key: str) -> Figures | None:
+    def known(self, key: str, kind: type[Answer]) -> Answer | None:
         """What is kept under a key."""
-        return self._store.answers([key], Figures).get(key) if self._store else None
+        return self._store.answers([key], kind).get(key) if self._store else None
 
-    def of(self, key: str, schedule: str, device: str, make: Callable[[], Figures]) -> Figures:
+    def of(self, key: str, kind: type[Answer], schedule: str, device: str, make: Callable[[], Answer]) -> Answer:
         """What is kept under a key, else what is made now. Args: schedule, device: for who looks into the file."""
-        if kept := self.known(key):
+        if kept := self.known(key, kind):
             return kept
         with self._lock:
             self._before()
             self._before = _nothing
         made = make()
         if self._store:
-            time_s = sum(launch.traffic.time_s for launch in made.launches)
             with self._lock:
-                self._rows.append(Row(key=key, device=device, kernel=schedule, time_s=time_s, answer=made))
+                self._rows.append(Row(key=key, device=device, kernel=schedule, time_s=made.time_s, answer=made))
             if monotonic() - self._written_s > WRITE_EVERY_S:
                 self.write()
         return made

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ...simulator.device.device import Device
     from ...simulator.explore.explore import Exploration
 
+SHOWN = 15
+"""Rows of the table of one device."""
+
 
 class ExploreOptions(SchedulesOptions, WorkersOptions):
     """What `explore` alone takes."""
@@ -75,7 +78,11 @@ def explore(
         for item in posed:
             door.plan(item.problem, item.names, item.options, costs.kind, compiles=costs.compiles)
     counted = "configurations on {}" if len(devices) > 1 else "configurations"
-    ranked = [[_explored(asked, item, device, machine, costs, counted) for device in devices.items()] for item in posed]
+    whole_space = len(devices) * len(posed) > 1 or asked.json or asked.csv or asked.html or asked.plot
+    best = None if whole_space else asked.triton_configs or asked.top or SHOWN
+    ranked = [
+        [_explored(asked, item, device, machine, costs, counted, best) for device in devices.items()] for item in posed
+    ]
     first = ranked[0][0]
     answer(
         asked,
@@ -94,6 +101,7 @@ def _explored(
     machine: MachinesOptions,
     costs: CostOptions,
     counted: str,
+    best: int | None,
 ) -> "Exploration":
     """The configurations of a pass on a device.
 
@@ -104,6 +112,7 @@ def _explored(
         machine: how to run it.
         costs: where resources and cycles come from.
         counted: what progress counts, with a place for the name.
+        best: as of `explore`.
     """
     from ...simulator.explore.explore import explore as explored
     from ...simulator.store.pipelines import answers
@@ -123,6 +132,7 @@ def _explored(
             progress=tick,
             time_limit_s=limit_of_all(asked.time_limit),
             each_limit_s=limit_of(None),
+            best=best,
             **costs.given,
             **posed.options,
         )
@@ -140,7 +150,7 @@ def _text(asked: ExploreOptions, ranked: "list[list[Exploration]]") -> str:
     if asked.triton_configs:
         return ranked[0][0].to_triton_configs(asked.triton_configs)
     several, width, color = len(ranked[0]) > 1, text_width(), text_color()
-    few = asked.top or (5 if several or len(ranked) > 1 else 15)
+    few = asked.top or (5 if several or len(ranked) > 1 else SHOWN)
     texts = [
         devices_text(some, few, width, color) if several else explore_text(some[0], few, width, color)
         for some in ranked

@@ -7,7 +7,7 @@ from typing import Any
 from ...compiling import why_not
 from ...simulator import units
 from ...simulator.device.device import Device
-from ...simulator.explore.explore import Exploration, explore
+from ...simulator.explore.explore import SHOWN, Exploration, explore
 from ...simulator.explore.serving import Serving, ServingAnswer, decode_schedules, prefill_schedules, serve
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.schedules.registry import DEFAULT_SCHEDULE
@@ -39,8 +39,7 @@ def answer_of(
     """A model on a device; on stderr each time as it is known.
 
     Of prefill, what the library of compiled kernels lacks is estimated, and the best compiled where torch and triton
-    are installed; values narrower than keys are padded where they are not. Decode is a lower bound where they are not,
-    and a note says so.
+    are installed; elsewhere narrow values are padded, and decode is a lower bound, as a note says.
     """
 
     def ranked(
@@ -60,12 +59,13 @@ def answer_of(
                 time_limit_s=asking.time_limit_s,
                 each_limit_s=limit_of(None),
                 with_baseline=False,
+                best=SHOWN,
                 **fixed,
             )
 
     def with_word(name: str, problem: AttentionProblem, exploration: Exploration) -> Exploration:
-        best = f"{units.duration(exploration.ranked[0].costs[0])} a layer" if exploration.ranked else "not predicted"
-        say(f"{device_name}, {name} of {problem.text}: {best}")
+        time = f"{units.duration(exploration.ranked[0].costs[0])} a layer" if exploration.ranked else "not predicted"
+        say(f"{device_name}, {name} of {problem.text}: {time}")
         return exploration
 
     def prefill(problem: AttentionProblem) -> Exploration:
