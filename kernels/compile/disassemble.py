@@ -23,6 +23,9 @@ SECOND = re.compile(r"^\s*/\* (0x[0-9a-f]{16}) \*/\s*$")
 JUMP = re.compile(r"^(?:@!?U?P\w+ )?(?:BRA|BSSY|CALL|JMP|JMXU?|RET|WARPSYNC|BREAK|LEPC)\b")
 """Instructions that name a place in the code."""
 TARGET = re.compile(r"(?<= )(`\()?0x([0-9a-f]+)(\))?(?= [&?]|$)")
+TABLE_JUMP = re.compile(r"\bBRXU? [^;(]*[^;( ]")
+"""A jump through a table, whose targets the raw code does not name."""
+ADDRESS = re.compile(r"^ */\*([0-9a-f]{4,})\*/", re.MULTILINE)
 LIMIT_S = 120.0
 """That a disassembler may take; kernels of the most code take 10 s [s]."""
 RUNS = re.compile(r"[ \t]+")
@@ -55,6 +58,19 @@ def disassemble(cubins: Sequence[tuple[bytes, int, str]]) -> list[Listing]:
         if n not in texts:
             texts[n] = RUNS.sub(" ", inspect(cubin, "-sass", *(("-fun", kernel) if kernel else ())))
     return [Listing(texts[n], dict(Counter(OPCODE.findall(texts[n])))) for n in range(len(cubins))]
+
+
+def with_tables(sass: str, literals: Sequence[int]) -> str:
+    """A listing that says of jumps through tables where they can lead, as nvdisasm does.
+
+    Args:
+        literals: words of constant bank 2, where tables lie: those at which an instruction of the code begins.
+    """
+    if not TABLE_JUMP.search(sass):
+        return sass
+    begins = {int(address, 16) for address in ADDRESS.findall(sass)}
+    places = ",".join(f"{word:#x}" for word in dict.fromkeys(literals) if word and word in begins)
+    return TABLE_JUMP.sub(rf'\g<0> (*"BRANCH_TARGETS {places}"*)', sass) if places else sass
 
 
 def inspect(cubin: bytes, *switches: str, tool: str = "cuobjdump") -> str:

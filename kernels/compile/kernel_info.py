@@ -152,13 +152,13 @@ def _info(
         frame_bytes=of_function.get(FRAME_SIZE, 0),
         smem_bytes=max(0, shared.size - reserved) if shared else 0,
         most_threads=prod(words.get(MAX_THREADS, (0,))),
-        literals=_literals(sections, name),
+        literals=literals_of(sections, name),
         threads=tuple(words.get(THREADS, ())),
         cluster=tuple(words.get(CTAS_PER_CLUSTER, ())),
     )
 
 
-def _literals(sections: Mapping[str, Section], kernel: str) -> tuple[int, ...]:
+def literals_of(sections: Mapping[str, Section], kernel: str) -> tuple[int, ...]:
     """Words that the code of a kernel finds in bank 2; none where they are not whole before it is loaded."""
     section = sections.get(LITERALS + kernel)
     moved = [sections[name].data for how in RELOCATIONS if (name := how + LITERALS + kernel) in sections]

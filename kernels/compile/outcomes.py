@@ -126,7 +126,8 @@ def _list_and_keep(keys: Sequence[str], answers: dict[str, dict[str, Any]], jobs
     for key, listing in zip(compiled, listings, strict=True):
         answers[key]["instructions"] = listing.opcodes
         if "code" in answers[key]:
-            answers[key]["code"]["sass"] = listing.sass
+            code = answers[key]["code"]
+            code["sass"] = disassemble.with_tables(listing.sass, code["literals"])
     for key in keys:
         write(cache_folder() / f"{key}.json", answers[key])
 

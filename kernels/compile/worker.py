@@ -12,9 +12,10 @@ from typing import Any
 
 from ...simulator.jobs.processes import TELLING, serve
 from ...simulator.limits import WARP_THREADS
-from .cubin import source_lines
+from .cubin import sections_of, source_lines
 from .diagnosis import explained
 from .disassemble import inspect
+from .kernel_info import literals_of
 from .made_by import triton_version
 
 DESCRIPTOR = re.compile(r"^tensordesc<(?P<element>\w+)\[(?P<box>[0-9, ]+)\]")
@@ -185,7 +186,8 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         result["workspace_bytes"] = metadata.global_scratch_size
         result["boxes"] = [box["block_size"] for box in metadata.tensordesc_meta or ()]
         arguments = parameters(job, said, tma=bool(metadata.tensordesc_meta))
-        result["code"] = {"parameters": arguments, "lines": source_lines(cubin)}
+        literals = literals_of(sections_of(cubin), metadata.name)
+        result["code"] = {"parameters": arguments, "lines": source_lines(cubin), "literals": list(literals)}
     return result
 
 

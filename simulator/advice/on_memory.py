@@ -19,7 +19,7 @@ from ..prediction.what_helps import Advice
 from ..sass.memory_instructions import ATOMICS, GLOBAL_LOADS
 from ..sm.what_if.changed_code import coalesced, is_in_l1
 from ..sm.what_if.changed_costs import LaunchChange
-from .accesses import Access, thread_share, useful_share, worst
+from .accesses import SMALL, Access, thread_share, useful_share, worst
 from .case import Case, Change
 from .tiles import with_tiles
 
@@ -66,7 +66,9 @@ def locks(case: Case) -> Advice | None:
 def idle_threads(case: Case) -> Advice | None:
     """Threads that move nothing, or the same as others."""
     share = thread_share(case.accesses)
-    if share >= IDLE:
+    asked = sum((*case.tally.load_bytes.values(), *case.tally.store_bytes.values()))
+    # Where copies by TMA move nearly all, the few accesses of threads say nothing of how many have work.
+    if share >= IDLE or sum(access.touched_bytes for access in case.accesses) < SMALL * asked:
         return None
     least = case.prediction.causes.get("hbm", 0.0)
     threads = case.launch.threads_per_cta

@@ -25,6 +25,8 @@ SEPARATOR = re.compile(r",(?![^\[{(]*[\]})])")
 """A comma behind which no bracket or brace closes that opens in front of it."""
 INNER_COMMA = re.compile(r"[\[{(][^\]})]*,")
 PRINTED_CONTROL = re.compile(r"\s+[&?][A-Za-z]\S*")
+TABLE = re.compile(r'\s*\(\*"BRANCH_TARGETS ([^"]*)"\*\)')
+"""Behind a jump through a table: where it can lead, as nvdisasm prints it, with addresses in the place of labels."""
 PREDICATE = re.compile(r"^@(!?U?P\w+)\s+")
 JUMPS = frozenset({"BRA", "CALL", "JMP"})
 CONTROL_SHIFT = 41
@@ -53,6 +55,7 @@ class Instruction:
         wait_mask: scoreboards (bits 0 to 5) that must be free before the instruction issues.
         reuse: operands that stay in the register-file cache (bits 0 to 3).
         idesc: instruction descriptor of a tensor-memory matmul, where the code is known that sets it (`sass.idesc`).
+        table: addresses that a jump through a table can go to [B]; none where they are not known.
     """
 
     address: int
@@ -67,6 +70,7 @@ class Instruction:
     wait_mask: int
     reuse: int
     idesc: int | None = None
+    table: tuple[int, ...] = ()
     family: str = field(init=False, repr=False, compare=False)
     """The opcode without modifiers, e.g. `HGMMA`."""
     modifiers: tuple[str, ...] = field(init=False, repr=False, compare=False)
@@ -131,7 +135,8 @@ def decode(text: str) -> tuple[Instruction, ...]:
 def _instruction(address: int, text: str, high_word: int) -> Instruction:
     if "&" in text or "?" in text:
         text = PRINTED_CONTROL.sub("", text)
-    predicate = ""
+    predicate, table = "", TABLE.search(text)
+    text = TABLE.sub("", text) if table else text
     if match := PREDICATE.match(text):
         predicate, text = match[1], text[match.end() :]
     opcode, _, rest = text.partition(" ")
@@ -150,6 +155,7 @@ def _instruction(address: int, text: str, high_word: int) -> Instruction:
         read_barrier=-1 if read_barrier == NO_BARRIER else read_barrier,
         wait_mask=control >> 11 & 63,
         reuse=control >> 17 & 15,
+        table=tuple(int(place, 16) for place in table[1].split(",") if place.startswith("0x")) if table else (),
     )
 
 

@@ -123,6 +123,7 @@ def _blocks(code: tuple[Instruction, ...]) -> tuple[Block, ...]:
             if instruction.target not in places:
                 raise CannotFollow(f"jump at {instruction.address:#x} goes to {instruction.target:#x}, no instruction")
             starts.add(places[instruction.target])
+        starts |= {places[address] for address in instruction.table if address in places}
         if instruction.family in BLOCK_ENDS and place + 1 < len(code):
             starts.add(place + 1)
     firsts = sorted(starts)
@@ -140,8 +141,8 @@ def _blocks(code: tuple[Instruction, ...]) -> tuple[Block, ...]:
         elif last.family in RETURNS:
             successors = after_calls
         elif last.family in INDIRECT:
-            # The table of targets is data: every block that nothing else leads to can be one.
-            successors = [
+            # Where the table is not known, every block that nothing else leads to can be in it.
+            successors = [numbers[places[address]] for address in last.table if address in places] or [
                 other
                 for other, start in enumerate(firsts)
                 if other and code[start].address not in led_to and not _falls_through(code[start - 1])

@@ -79,6 +79,8 @@ def with_barriers(code: np.ndarray, launch: Launch) -> np.ndarray:
     for place, use in (launch.traced[0].barriers if launch.traced else {}).items():
         code["barrier"][place], code["barrier_ring"][place] = use.first, use.count
         code["barrier_warps"][place], code["arriving"][place] = use.takes, use.coming
+        if not use.coming:  # its predicate is false in every warp that passes by
+            code["kind"][place] = sm.PLAIN
     return code
 
 

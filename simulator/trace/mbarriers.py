@@ -7,9 +7,7 @@ A ring's slots are those that an instruction names; each is used in turn, in ord
 """
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +20,7 @@ from ..emulator.thread_values import Array, known_to_all, narrowed_to
 from ..emulator.threads import Step, Threads
 from ..launch.traced import Mbarrier
 from ..limits import WARP_THREADS
-from ..refusal import CannotFollow, Refused
+from ..refusal import CannotFollow
 from ..sass.decode import Instruction
 from ..sass.memory_instructions import addressed
 from ..sass.operands import Predicate
@@ -49,22 +47,6 @@ class _Event:
     parity: int | None
 
 
-Finder = Callable[[TracedKernel, UnknownValues, int], dict[int, Any]]
-"""From a launch, what settles doubts and the number of a CTA to what instructions do with barriers, by place."""
-
-
-def noted_if_lost(
-    find: Finder, subject: TracedKernel, doubts: UnknownValues, cta: int, notes: list[str]
-) -> dict[int, Any]:
-    """What is found; nothing where it cannot be told. Args: notes: gets why, one line; the rest: as of `Finder`."""
-    try:
-        return find(subject, doubts, cta)
-    except (CannotFollow, Refused) as error:
-        where = subject.kernel.where(error.address) if isinstance(error, CannotFollow) else ""
-        notes.append(f"kernel {subject.kernel.name}: {where}{error}")
-        return {}
-
-
 def find_mbarriers(subject: TracedKernel, doubts: UnknownValues, cta: int) -> dict[int, Mbarrier]:
     """Place of each instruction on mbarriers that a CTA runs -> its ring, of specialised warps, which give slots back.
 
@@ -74,7 +56,7 @@ def find_mbarriers(subject: TracedKernel, doubts: UnknownValues, cta: int) -> di
     Raises:
         CannotFollow: an mbarrier depends on what is not known, or the slots of a ring are not used in order; one line.
     """
-    on_mbarriers = filter(_is_on_mbarrier, subject.flow.instructions)
+    on_mbarriers = filter(is_on_mbarrier, subject.flow.instructions)
     if not subject.kernel.is_specialised and all(ARRIVES_ALONE.isdisjoint(code.modifiers) for code in on_mbarriers):
         return {}
     return _rings(_events(subject, doubts, cta), subject)
@@ -83,7 +65,7 @@ def find_mbarriers(subject: TracedKernel, doubts: UnknownValues, cta: int) -> di
 def _events(subject: TracedKernel, doubts: UnknownValues, cta: int) -> list[_Event]:
     """What all warps do with mbarriers, those of each in order."""
     flow, events = subject.flow, list[_Event]()
-    places = {place: code for place, code in enumerate(flow.instructions) if _is_on_mbarrier(code)}
+    places = {place: code for place, code in enumerate(flow.instructions) if is_on_mbarrier(code)}
     code_slice = slice_with(subject, {place: read(code) for place, code in places.items()})
 
     def step_of(place: int, instruction: Instruction) -> Step:
@@ -119,7 +101,7 @@ def _events(subject: TracedKernel, doubts: UnknownValues, cta: int) -> list[_Eve
     return events
 
 
-def _is_on_mbarrier(instruction: Instruction) -> bool:
+def is_on_mbarrier(instruction: Instruction) -> bool:
     """Whether it waits for an mbarrier, or arrives at one."""
     waits = is_try(instruction.opcode) and instruction.family == "SYNCS"
     return not instruction.never_runs and (waits or instruction.opcode.startswith(ARRIVAL))

@@ -5,21 +5,90 @@ many warps it takes, and which come to it.
 """
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from ..emulator.compile_blocks import compile_blocks
 from ..emulator.run_blocks import Arrivals, run_blocks
 from ..emulator.threads import Threads
-from ..launch.traced import NamedBarrier
-from ..refusal import CannotFollow
+from ..launch.traced import Mbarrier, NamedBarrier
+from ..refusal import CannotFollow, Refused
+from ..sass.decode import Instruction
 from ..sass.memory_instructions import BARRIERS
 from ..sass.operands import Immediate
 from ..sass.registers import read
 from .cta.access_steps import access_steps
 from .cta.address_slice import slice_with
+from .cta.cta_run import CtaRun
 from .cta.traced_kernel import TracedKernel
 from .cta.unknown_values import UnknownValues
+from .mbarriers import find_mbarriers, is_on_mbarrier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfBarriers:
+    """What the instructions of a class of CTAs do with barriers.
+
+    Args:
+        rings: place of an instruction on mbarriers -> its ring; named: place of a BAR -> its barriers.
+    """
+
+    rings: Mapping[int, Mbarrier]
+    named: Mapping[int, NamedBarrier]
+
+
+def most_ahead(classes: Iterable[OfBarriers]) -> int:
+    """Phases that a wait is ahead of those that complete, at most."""
+    return max((use.ahead for of_class in classes for use in of_class.rings.values()), default=0)
+
+
+def barriers_of(
+    subject: TracedKernel, doubts: UnknownValues, representatives: Sequence[CtaRun], notes: list[str]
+) -> tuple[OfBarriers, ...]:
+    """Of each class of CTAs. Args: representatives: of each; notes: gets why something cannot be told, a line each."""
+    rings = _of_classes(find_mbarriers, is_on_mbarrier, subject, doubts, representatives, notes)
+    named = _of_classes(find_barriers, _is_bar, subject, doubts, representatives, notes)
+    return tuple(OfBarriers(rings=ring, named=name) for ring, name in zip(rings, named, strict=True))
+
+
+Use = TypeVar("Use")
+
+
+def _of_classes(
+    find: Callable[[TracedKernel, UnknownValues, int], dict[int, Use]],
+    concerns: Callable[[Instruction], bool],
+    subject: TracedKernel,
+    doubts: UnknownValues,
+    representatives: Sequence[CtaRun],
+    notes: list[str],
+) -> list[dict[int, Use]]:
+    """What is found of each class: of one whose code another one runs as well, what was found there.
+
+    Args:
+        concerns: whether an instruction is one of those that are asked about; the rest: as of `barriers_of`.
+    """
+    flow, found = subject.flow, list[dict[int, Use]]()
+    for run in representatives:
+        ran = {block for warp in range(len(run.paths.warps)) for block, _ in run.paths.executed(warp)}
+        spans = (range(flow.blocks[block].first, flow.blocks[block].stop) for block in ran)
+        wanted = {place for span in spans for place in span if concerns(flow.instructions[place])}
+        known = next((other for other in found if not other or wanted <= other.keys()), None)
+        if known is None:
+            try:
+                known = find(subject, doubts, run.cta)
+            except (CannotFollow, Refused) as error:
+                where = subject.kernel.where(error.address) if isinstance(error, CannotFollow) else ""
+                notes.append(f"kernel {subject.kernel.name}: {where}{error}")
+                known = {}
+        found.append(known)
+    return found
+
+
+def _is_bar(instruction: Instruction) -> bool:
+    return instruction.family in BARRIERS
 
 
 def find_barriers(subject: TracedKernel, doubts: UnknownValues, cta: int) -> dict[int, NamedBarrier]:

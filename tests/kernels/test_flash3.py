@@ -169,6 +169,21 @@ def test_a_window_begins_where_the_tile_does(monkeypatch: pytest.MonkeyPatch) ->
         assert first is not None and re.search(rf"arith\.subi %\w+, %{first[1]}\b", group)
 
 
+def test_groups_that_jump_through_a_table_are_followed() -> None:
+    """Bytes into the SMs by arithmetic, cycles from its code; that one thread copies is no idle thread."""
+    heads, tokens, rows = 32, 1024, 3 * 64  # D = 64 without a mask: three groups find their part through a table
+    with tilesight.capture("h200") as recorded:
+        flash3(*(torch.zeros(1, heads, tokens, 64, dtype=torch.float16, device="cuda") for _ in range(3)))
+    prediction = tilesight.predict(recorded, "h200")
+    (row,) = prediction.rows
+    assert row.prediction and row.ceiling
+    loaded = {tensor.name: tensor.loaded_bytes for tensor in row.ceiling.tensors}
+    head_bytes = tokens * 64 * 2
+    assert loaded["q_desc"] == heads * head_bytes
+    assert loaded["k_desc"] == loaded["v_desc"] == heads * -(-tokens // rows) * head_bytes
+    assert row.prediction.cost == "compiled" and "idle threads" not in {advice.cause for advice in prediction.helps}
+
+
 def test_gluon_is_imported_where_it_is_used() -> None:
     """Another Triton, whose Gluon is another, and the interpreter still import `attention` and what refuses."""
     code = "import sys, tilesight.kernels.differentiable; print([m for m in sys.modules if 'flash3.kernel' in m])"

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ...emulator.storage import Storage
 from ...emulator.thread_values import Array
 from ...emulator.threads import Step as Effect
 from ...launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram
-from ...launch.traced import Mbarrier, NamedBarrier, Phase, TracedCode
+from ...launch.traced import Phase, TracedCode
 from ...launch.walk import steps
 from ...refusal import CannotFollow, Refused
 from ...sass.flow import flow_of
@@ -21,8 +21,7 @@ from ..cta.knowable import find_unknown
 from ..cta.read_stores import find_sources
 from ..cta.traced_kernel import CompiledKernel, TracedKernel
 from ..cta.unknown_values import UnknownValues
-from ..mbarriers import find_mbarriers, noted_if_lost
-from ..named_barriers import find_barriers
+from ..named_barriers import OfBarriers, barriers_of, most_ahead
 from ..touch.access_patterns import AccessPattern
 from ..touch.classes import classes_of
 from ..touch.cta_class import PathClass
@@ -50,7 +49,7 @@ class Traced:
         lower_bound: whether waits of CTAs for each other were left out;
         estimated: places of accesses of which each lane is taken to touch a sector of its own; requested: bytes;
         continued: how the grid goes on from the CTAs that were followed, where these are not all of them; then
-        mbarriers, barriers: as in `TracedCode`, of all classes;
+        barriers: of each class;
         placed: classes of all boxes of it; firsts: the first CTA of each.
     """
 
@@ -64,8 +63,7 @@ class Traced:
     lower_bound: bool
     estimated: frozenset[int]
     requested: Requested
-    mbarriers: Mapping[int, Mbarrier] = field(default_factory=dict)
-    barriers: Mapping[int, NamedBarrier] = field(default_factory=dict)
+    barriers: tuple[OfBarriers, ...] = ()
     continued: Continued | None = None
     placed: tuple[PathClass, ...] | None = None
     firsts: tuple[tuple[int, int, int], ...] = ()
@@ -133,9 +131,7 @@ def trace(kernel: CompiledKernel, kept_bytes: float) -> Traced:
         classes = classes_of(subject, code_slice, counts, kept_bytes, doubts, notes)
         unequal = any(map(doubts.counter_places.get, doubts.counters.used)) and runs_unlike(classes)
         lower_bound = doubts.lower_bound or (bool(doubts.counters.used) and not unequal)
-        first = classes[0].representative
-        mbarriers = noted_if_lost(find_mbarriers, subject, doubts, first.cta, notes)
-        barriers = noted_if_lost(find_barriers, subject, doubts, first.cta, notes)
+        barriers = barriers_of(subject, doubts, [path_class.representative for path_class in classes], notes)
         notes += notes_on_launch(subject, classes, doubts, lower_bound)
     except CannotFollow as error:
         raise Refused(f"kernel {kernel.name}: {kernel.where(error.address)}{error}") from error
@@ -158,7 +154,6 @@ def trace(kernel: CompiledKernel, kept_bytes: float) -> Traced:
         lower_bound=lower_bound,
         estimated=frozenset(doubts.estimated_places & passed),
         requested=requested_bytes(classes, doubts.estimated_places),
-        mbarriers=mbarriers,
         barriers=barriers,
     )
 
@@ -271,7 +266,7 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
         items=continued.items(table) if continued else lambda indices: table[indices],
         item_count=kernel.ctas,
         period_items=kernel.ctas if _is_listed(nest.body) else period_of(trips, followed),
-        body=running_ahead(tuple(nest.body), max((use.ahead for use in traced.mbarriers.values()), default=0)),
+        body=running_ahead(tuple(nest.body), most_ahead(traced.barriers)),
         sweep_items=kernel.ctas // axes[-1] if len(axes) > 1 else 0,
     )
     return Launch(
@@ -284,13 +279,19 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
         resources=kernel.resources,
         dtype=dtype_of(traced.classes[0].representative.paths),
         traced=tuple(
-            _code(path_class, phases, loads, traced)
-            for path_class, phases in zip(traced.classes, nest.phases, strict=True)
+            _code(path_class, phases, loads, barriers, traced.estimated)
+            for path_class, phases, barriers in zip(traced.classes, nest.phases, traced.barriers, strict=True)
         ),
     )
 
 
-def _code(path_class: PathClass, phases: Sequence[Phase], loads: Mapping[int, Effect], traced: Traced) -> TracedCode:
+def _code(
+    path_class: PathClass,
+    phases: Sequence[Phase],
+    loads: Mapping[int, Effect],
+    barriers: OfBarriers,
+    estimated: frozenset[int],
+) -> TracedCode:
     members = np.concatenate([kind.members for kind in path_class.masked])
     like = np.unique(members[(np.arange(LIKE) * 0.6180339887 % 1.0 * len(members)).astype(np.int64)])
     named: dict[tuple[int, int], tuple[str, ...]] = {}
@@ -303,11 +304,11 @@ def _code(path_class: PathClass, phases: Sequence[Phase], loads: Mapping[int, Ef
         phases=tuple(phases),
         executed=executions_of(path_class.representative.paths, named),
         in_l1=path_class.in_l1,
-        scattered=scattered_lanes(path_class, traced.estimated),
+        scattered=scattered_lanes(path_class, estimated),
         box_bytes=_box_bytes(path_class),
         issued=path_class.issued,
-        mbarriers=traced.mbarriers,
-        barriers=traced.barriers,
+        mbarriers=barriers.rings,
+        barriers=barriers.named,
         loads=loads,
     )
 

@@ -67,6 +67,20 @@ def test_a_condition_among_a_branchs_operands_leaves_its_target() -> None:
     assert (branch.target, call.target, base.target) == (16, 0, 32)
 
 
+def test_a_jump_through_a_table_names_its_targets() -> None:
+    """As nvdisasm prints them; labels in their place are of no use, and none of both is an operand."""
+    table = '(*"BRANCH_TARGETS {}"*)'
+    known, labelled, plain = decode(
+        listing(
+            f"BRX R6 -0x1d0 {table.format('0x10,0x20')}",
+            f"BRX R6 -0x1d0 {table.format('.L_x_2,.L_x_30')}",
+            "BRX R6 0x0",
+        )
+    )
+    assert (known.table, labelled.table, plain.table) == ((16, 32), (), ())
+    assert known.printed == labelled.printed == ("R6 -0x1d0",)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

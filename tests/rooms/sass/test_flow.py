@@ -85,6 +85,7 @@ def test_code_behind_the_end_is_not_reached() -> None:
         (["CALL.REL.NOINC 0x20", "EXIT", "RET.REL.NODEC R2 0x0"], [(2,), (), (1,)]),
         (["BSSY B0, 0x20", "BSYNC B0", "EXIT"], [()]),
         (["BRX R2 -0x10", "EXIT", "EXIT"], [(1, 2), (), ()]),
+        (['BRX R2 -0x10 (*"BRANCH_TARGETS 0x10,0x30"*)', "NOP", "EXIT", "NOP", "EXIT"], [(1, 2), (), ()]),
     ],
 )
 def test_each_kind_of_jump_leads_where_it_can(lines: list[str], successors: list[tuple[int, ...]]) -> None:
