@@ -5,7 +5,10 @@ from functools import lru_cache
 
 from ...sass.decode import Instruction
 from ...sass.flow import BLOCK_ENDS, FLOWS_KEPT, Flow
-from ...sass.registers import guard_of, read, written
+from ...sass.memory_instructions import is_access, is_box_copy
+from ...sass.registers import read, written
+from ..access_lanes import Touch
+from ..tma.bulk import touch_of, unfollowed
 
 
 @lru_cache(maxsize=2 * FLOWS_KEPT)
@@ -42,6 +45,13 @@ def _of_block(instructions: Sequence[Instruction]) -> tuple[frozenset[str], froz
     first_read: set[str] = set()
     killed: set[str] = set()
     for instruction in instructions:
-        first_read |= {*read(instruction), *guard_of(instruction)} - killed
+        first_read |= _read_by(instruction) - killed
         killed |= set() if instruction.predicate else set(written(instruction))
     return frozenset(first_read), frozenset(killed)
+
+
+def _read_by(instruction: Instruction) -> set[str]:
+    """Registers that an instruction reads: also those beside one that it names, as the coordinates of a box are."""
+    if not is_access(instruction) or unfollowed(instruction):
+        return {*read(instruction)}
+    return {*read(instruction), *(touch_of if is_box_copy(instruction) else Touch)(instruction).names}

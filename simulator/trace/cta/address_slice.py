@@ -109,7 +109,7 @@ def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: froze
     """The same. Args: unknown, stored: as of `TracedKernel`; given: whether memory has values."""
     accesses = find_accesses(flow)
     code_slice = _slice(flow, unknown, given, accesses.roots, accesses.touching, stored=stored)
-    if code_slice.shared and accesses.copying:
+    if code_slice.shared and accesses.writes:
         # Words of descriptors go through shared memory, too.
         code_slice = replace(code_slice, exchanging=frozenset(range(len(flow.blocks))))
     return replace(code_slice, copying=accesses.copying, writes=accesses.writes)

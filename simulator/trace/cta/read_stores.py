@@ -36,7 +36,7 @@ def find_sources(subject: TracedKernel, code_slice: AddressSlice) -> frozenset[i
     inside = [place for block in code_slice.places for place in block]
     stores = {place for place in inside if code[place].family in SHARED_STORES or code[place].family == COPY}
     loads = {place for place in inside if code[place].family in SHARED_LOADS and place not in subject.unknown}
-    if not loads or not any(code[place].family == COPY for place in stores):
+    if not loads:
         return None
     for cta in sorted({0, subject.kernel.ctas // 2}):
         seen = _Seen()

@@ -1,14 +1,18 @@
 """Stores to shared memory that nobody reads: they are left out, and what their addresses need; all else stays."""
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 import pytest
 from support.listings import listing, words
+from tilesight.simulator.emulator.global_memory import Memory
 from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.refusal import Refused
-from tilesight.simulator.trace.cta.address_slice import AddressSlice
+from tilesight.simulator.sass.flow import flow_of
+from tilesight.simulator.trace.cta.address_slice import AddressSlice, find_slice
+from tilesight.simulator.trace.cta.knowable import find_unknown
 from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel, TracedKernel
 from tilesight.simulator.trace.program import launch
 from tilesight.simulator.trace.program.launch import Traced, trace
@@ -120,3 +124,19 @@ def test_stores_that_one_cta_reads_are_those_that_are_followed(monkeypatch: pyte
     monkeypatch.setattr(launch, "find_sources", watched)
     trace(called(CODE), 1 << 16)
     assert kept == [frozenset({CODE.index("STS [R12], R8")})]
+
+
+def test_data_that_a_loop_stores_is_not_followed() -> None:
+    """Where nothing is copied, too: warps tell each other once what to do, and then store tiles again and again."""
+    code = list(CODE)
+    code[CODE.index("LDGSTS.E.BYPASS.128 [R6], [R10.64]")] = "STS [R6+0x400], R7"
+    resources = called(tuple(code)).resources
+    assert resources.code is not None
+    flow, memory = flow_of(resources.code.sass), Memory((IDS, X, OUT))
+    unknown = find_unknown(flow, CONSTANTS, memory)
+    subject = TracedKernel(kernel=called(tuple(code)), flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
+    stored = launch.find_sources(subject, find_slice(subject))
+    assert stored == {CODE.index("STS [R12], R8")}
+    loops = [loop.blocks for loop in flow.loops]
+    assert all(find_slice(subject).exchanging.intersection(blocks) for blocks in loops)
+    assert not any(find_slice(replace(subject, stored=stored)).exchanging.intersection(blocks) for blocks in loops)
