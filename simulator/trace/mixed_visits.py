@@ -71,6 +71,7 @@ def with_all_blocks(bodies: Sequence[ControlPath], count: int) -> Sequence[Contr
     """Iterations that each hold the blocks of all, as one CTA may run in the first what another skips there.
 
     Threads pass by blocks to which they have not jumped. Where blocks do not come in order, iterations are as they are.
+    Of loops that count as one the blocks of the last come first, as threads come to it at the end of an iteration.
 
     Args:
         count: iterations at least.
@@ -78,8 +79,18 @@ def with_all_blocks(bodies: Sequence[ControlPath], count: int) -> Sequence[Contr
     straight = {body: [block for block in body if isinstance(block, int)] for body in bodies}
     if any(before >= block for body in straight.values() for before, block in pairwise(body)):
         return bodies
-    blocks = sorted({block for body in straight.values() for block in body})
+    of_loops: dict[int, set[int]] = {}
+    for body, of_body in straight.items():
+        of_loops.setdefault(first_block(body), set()).update(of_body)
+    blocks = [block for of_loop in reversed(of_loops.values()) for block in sorted(of_loop)]
     return [tuple(blocks)] * max(count, len(bodies))
+
+
+def stretches_of(bodies: Sequence[ControlPath]) -> list[tuple[int, int]]:
+    """First iteration and length of each of the loops that count as one, whose iterations begin at another block."""
+    firsts = [first_block(body) for body in bodies]
+    begins = [0, *(at for at in range(1, len(firsts)) if firsts[at] != firsts[at - 1])]
+    return [(begin, stop - begin) for begin, stop in pairwise([*begins, len(firsts)])]
 
 
 def in_any_iteration(path: ControlPath) -> tuple[object, ...]:

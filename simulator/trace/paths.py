@@ -102,6 +102,10 @@ class CtaPaths:
         """Whether warps run loops of their own, side by side."""
         return len({tuple(regions) for regions in self.region_of}) > 1
 
+    def parts(self, loop: int) -> list[int]:
+        """Loops whose iterations are among those of another."""
+        return [part for first, last in self.joined.items() if last == loop for part in (*self.parts(first), first)]
+
     def alike(self, other: "CtaPaths") -> bool:
         """Whether warps run the same blocks in the same loops, those of innermost ones however often."""
         return [*map(in_any_iteration, self.warps)] == [*map(in_any_iteration, other.warps)]

@@ -74,3 +74,29 @@ def _step(first: Array, then: Array) -> Array | None:
         return np.zeros((1, 1, 1), dtype=np.int64) if same else None
     step: Array = (then - first + (1 << 31) & WORD_MASK) - (1 << 31)
     return step
+
+
+def extrapolate(now: dict[str, Value], first: Registers, steps: Array, pairs: Mapping[str, str]) -> None:
+    """Set registers to their values so many iterations on, as affine functions of the iteration.
+
+    Args:
+        now: registers after the second iteration, changed in place; first: after the first one;
+        steps: iterations to go on from the first, int64 (CTAs, 1, 1);
+        pairs: register of the lower word of an address -> that of its upper word.
+    """
+    carries: dict[str, Array] = {}
+    for name, (array, known) in list(now.items()):
+        if array.dtype == np.bool_ or known is not True or name not in first or first[name][1] is not True:
+            continue
+        stride = (array - first[name][0] + (1 << 31) & WORD_MASK) - (1 << 31)
+        if not stride.any():
+            continue
+        total = first[name][0] + stride * steps
+        now[name] = total & WORD_MASK, True
+        carry = total >> 32
+        if name in pairs and carry.any():
+            carries[pairs[name]] = carry
+    for name, carry in carries.items():
+        # The upper word of an address is in the next register, which does not change by itself.
+        if name in now and name in first and np.array_equal(now[name][0], first[name][0]):
+            now[name] = now[name][0] + carry & WORD_MASK, now[name][1]

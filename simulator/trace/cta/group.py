@@ -1,7 +1,7 @@
 """CTAs that run the same basic blocks as one that was followed, and their threads along its control paths."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -34,12 +34,14 @@ class CtaGroup:
 
     Args:
         representative: what that CTA did; ctas: numbers in the grid, int64 (CTAs,), rising;
-        trips: region -> trip count of each visit, int64 (CTAs,).
+        trips: region -> trip count of each visit, int64 (CTAs,);
+        unlike: regions of loops that count as one, of which CTAs run the first unequally often.
     """
 
     representative: CtaRun
     ctas: Array
     trips: Mapping[int, Array]
+    unlike: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         """CTAs."""
@@ -70,7 +72,7 @@ class CtaGroup:
     def subset(self, ranks: Array | slice) -> "CtaGroup":
         """Some of the CTAs, with the same representative. Args: ranks: indices of the CTAs in the group."""
         trips = {region: counts[ranks] for region, counts in self.trips.items()}
-        return CtaGroup(self.representative, self.ctas[ranks], trips)
+        return replace(self, ctas=self.ctas[ranks], trips=trips)
 
 
 def walk_group(
@@ -95,7 +97,7 @@ def walk_group(
     """
     run, code_slice = group.representative, tracer.code_slice
     exchanging = regions_exchanging(tracer, run)
-    in_full |= regions_in_full(tracer, run)
+    in_full |= regions_in_full(tracer, group)
     even = {region: lengths for region, lengths in (even or {}).items() if region not in exchanging}
     walk: PathReplay | None = None
     paths = [*warps_by_path(run, code_slice.all_threads)]
@@ -110,9 +112,10 @@ def walk_group(
         walk.end()
 
 
-def regions_in_full(tracer: Tracer, run: CtaRun) -> frozenset[int]:
+def regions_in_full(tracer: Tracer, group: CtaGroup) -> frozenset[int]:
     """Regions whose iterations are all followed in every walk."""
-    return regions_exchanging(tracer, run) | regions_searching(tracer, run)
+    run = group.representative
+    return group.unlike | regions_exchanging(tracer, run) | regions_searching(tracer, run)
 
 
 def regions_exchanging(tracer: Tracer, run: CtaRun) -> frozenset[int]:

@@ -1,8 +1,9 @@
 """Threads of many CTAs follow the control path of one of them; of most loops they execute a few iterations alone.
 
 Of a loop the first two iterations are executed, and the last ones; or so of each stretch that goes on evenly, where it
-has several. Between them registers are extrapolated: each goes on by its difference between the first two, as often as
-the trip count of its CTA says. So what follows a loop starts from the values that the whole loop would leave.
+has several, as of two loops that count as one. Between them registers are extrapolated: each goes on by its difference
+between the first two, as often as the trip count of its CTA says. So what follows a loop starts from the values that
+the whole loop would leave.
 """
 
 from collections import Counter
@@ -14,18 +15,18 @@ import numpy as np
 
 from ...emulator.compile_blocks import Leave, leave_of
 from ...emulator.leap.guess import FIRST_LEAP, Guess
-from ...emulator.leap.induction_variables import InductionVariable, Registers
+from ...emulator.leap.induction_variables import InductionVariable, extrapolate
 from ...emulator.leap.live_registers import live_at
 from ...emulator.leap.stack import Stack
 from ...emulator.semantics import compile_instruction
-from ...emulator.thread_values import FALSE, TRUE, WORD_MASK, Array, Value, holds_for_all, small
+from ...emulator.thread_values import FALSE, TRUE, Array, Value, holds_for_all, small
 from ...emulator.threads import Step, Threads, existing
 from ...emulator.tma.boxes import Boxes
 from ...jobs.stopping import check_wanted
 from ...sass.flow import BLOCK_ENDS
 from ...sass.memory_instructions import BARRIERS
 from ...sass.traps import checks_of
-from ..mixed_visits import ControlPath, LoopVisit, alike_runs, first_block, way_on, with_all_blocks
+from ..mixed_visits import ControlPath, LoopVisit, alike_runs, first_block, stretches_of, way_on, with_all_blocks
 from ..positions import Iteration
 from .access_steps import access_steps
 from .address_slice import Tracer, pairs_of
@@ -176,42 +177,57 @@ class PathReplay:
             once: whether all that a CTA makes are made here.
         """
         bodies, region, tail = visit.iterations, self._loops.region_of[visit.loop], self._loops.tail
-        header = first_block(bodies[0])
-        entering = self._arrived(header)
+        headers = tuple(dict.fromkeys(map(first_block, bodies)))
+        entering = self._arrived(headers[0])
+        self._arriving = {}
         count, of_all = len(bodies), self._loops.trips[region]
         trips = of_all if once else np.full_like(of_all, count)
         innermost = not any(isinstance(item, LoopVisit) for body in bodies for item in body)
-        all_of_them = not innermost or count < 2 + tail or region in self._loops.in_full
-        masked = trips if count > 1 and innermost else None
-        first: Registers = {}
-        if all_of_them:
+        *before, last = stretches_of(bodies)
+        if not innermost or last[1] < 2 + tail or region in self._loops.in_full:
+            masked = trips if count > 1 and innermost else None
             may_leap = self._may_leap and self._exchanging.isdisjoint(self._flow.loops[visit.loop].blocks)
             those = with_all_blocks(bodies, 0 if around else int(trips.max())) if innermost else bodies
             even = self._loops.even.get(region) if innermost and not around and once else None
-            self._all_of(those, header, around, begun, entering, masked, may_leap, () if even is None else even)
+            self._all_of(those, headers, (*around, begun), entering, masked, may_leap, () if even is None else even)
         else:
-            for number, body in enumerate(bodies[:2]):
-                self._begin(header, entering & _column(trips > number))
-                first = dict(self._threads.registers)
-                self.along(body, (*around, begun + number))
-            self._extrapolate(first, trips - tail - 1)
-            self._doubts.extrapolated = True
-            try:
-                for left in range(tail, 0, -1):
-                    self._begin(header, entering & _column(trips >= left))
-                    self.along(bodies[count - left], (*around, -left))
-            finally:
-                self._doubts.extrapolated = False
+            for first, length in before:
+                every = np.full_like(trips, length)
+                self._few_of(bodies[first : first + length], (*around, begun + first), entering, every, length)
+            self._few_of(bodies[last[0] :], (*around, begun + last[0]), entering, trips - last[0], 0)
         # Threads that have not ended in the loop leave it.
         self._arriving.clear()
         self._entering = entering & ~self._ended
 
+    def _few_of(
+        self, bodies: Sequence[ControlPath], iteration: Iteration, entering: Array, trips: Array, length: int
+    ) -> None:
+        """Execute the first two iterations of a stretch, and the last ones; all where these are not fewer.
+
+        Args:
+            iteration: first of them; entering: threads that enter the loop; trips: iterations of each CTA, int64
+                (CTAs,); length: of the stretch in all CTAs; 0: these end the loop, and are counted from its end.
+        """
+        around, number, tail = iteration[:-1], iteration[-1], self._loops.tail
+        headers = (first_block(bodies[0]),)
+        if length and length < 2 + tail:
+            self._all_of(bodies, headers, iteration, entering, None, False, ())
+            return
+        masks = [entering & _column(trips > ahead) for ahead in range(2)]
+        self._skip(bodies[:2], headers, iteration, masks, trips - tail)
+        self._doubts.extrapolated = True
+        try:
+            for left in range(tail, 0, -1):
+                self._begin(headers, entering & _column(trips >= left))
+                self.along(bodies[-left], (*around, number + length - left if length else -left))
+        finally:
+            self._doubts.extrapolated = False
+
     def _all_of(
         self,
         bodies: Sequence[ControlPath],
-        header: int,
-        around: Iteration,
-        begun: int,
+        headers: tuple[int, ...],
+        iteration: Iteration,
         entering: Array,
         trips: Array | None,
         may_leap: bool,
@@ -220,41 +236,56 @@ class PathReplay:
         """Execute all iterations, many at a time where registers go on evenly.
 
         Args:
-            header: first block of each; around, begun: as of `_visit`; entering: threads that enter the loop;
+            headers: as of `_begin`; iteration: the first one; entering: threads that enter the loop;
             trips: iterations that each CTA makes, int64 (CTAs,); None: all;
             may_leap: whether many may be executed at a time; even: as of `Loops`.
         """
-        guess = Guess(self._live[header], self._ctas) if len(bodies) > FIRST_LEAP // 2 and may_leap else None
+        around, begun = iteration[:-1], iteration[-1]
+        leaps = may_leap and len(headers) == 1 and len(bodies) > FIRST_LEAP // 2
+        guess = Guess(self._live[headers[0]], self._ctas) if leaps else None
         runs, alike = alike_runs(bodies, trips), alike_runs(bodies, None)
         number = 0
         while number < len(bodies):
+            body, here = bodies[number], (*around, begun + number)
             mask = entering if trips is None else entering & _column(trips > number)
             mask = small(mask & ~self._ended)
             left = min(int(even[number]), alike[number]) if number < len(even) else 0
             if left >= SHORTEST:
-                for ahead in range(2):
-                    first = dict(self._threads.registers)
-                    self._begin(header, mask)
-                    self.along(bodies[number], (*around, begun + number + ahead))
-                self._extrapolate(first, np.full(1, left - 2))
+                self._skip((body, body), headers, here, (mask, mask), np.full(1, left - 1))
                 number += left - 1
                 continue
             guessed = guess.leap(self._threads.registers, mask, runs[number]) if guess else None
-            if (
-                guess
-                and guessed
-                and (right := self._leap(bodies[number], header, (*around, begun + number), mask, guess, *guessed))
-            ):
+            if guess and guessed and (right := self._leap(body, headers, here, mask, guess, *guessed)):
                 number += right
                 continue
-            self._begin(header, mask)
-            self.along(bodies[number], (*around, begun + number))
+            self._begin(headers, mask)
+            self.along(body, here)
             number += 1
+
+    def _skip(
+        self,
+        bodies: Sequence[ControlPath],
+        headers: tuple[int, ...],
+        iteration: Iteration,
+        masks: Sequence[Array],
+        iterations: Array,
+    ) -> None:
+        """Execute two iterations, and go on as they do.
+
+        Args:
+            headers: as of `_begin`; iteration: the first of the two; masks: threads that make each;
+            iterations: to go on by, these two among them, int64 (CTAs,).
+        """
+        for ahead, (body, mask) in enumerate(zip(bodies, masks, strict=True)):
+            first = dict(self._threads.registers)
+            self._begin(headers, mask)
+            self.along(body, (*iteration[:-1], iteration[-1] + ahead))
+        extrapolate(self._threads.registers, first, _column(iterations - 1), self._pairs)
 
     def _leap(
         self,
         body: ControlPath,
-        header: int,
+        headers: tuple[int, ...],
         iteration: Iteration,
         mask: Array,
         guess: Guess,
@@ -269,7 +300,7 @@ class PathReplay:
         begun, held = dict(self._threads.registers), self._held
         self._held, self._ended = [], FALSE[0]
         try:
-            self._begin(header, stack.repeated(mask))
+            self._begin(headers, stack.repeated(mask))
             self.along(body, iteration)
             sure = not self._ended.any() and guess.names.isdisjoint(self._threads.unknown_bits)
         except ValueError:
@@ -298,35 +329,13 @@ class PathReplay:
         """Registers that count at the begin of each block."""
         return live_at(self._flow, self._places)
 
-    def _begin(self, header: int, mask: Array) -> None:
-        """Threads begin an iteration together."""
-        self._arriving, self._entering = {header: small(mask & ~self._ended)}, None
-
-    def _extrapolate(self, first: Mapping[str, Value], iterations: Array) -> None:
-        """Set registers to their values so many iterations on, as affine functions of the iteration.
-
-        Args:
-            first: registers after the first iteration; now they are as after the second;
-            iterations: to go on from the first, int64 (CTAs,).
-        """
-        now = self._threads.registers
-        steps = iterations.reshape(-1, 1, 1)
-        carries: dict[str, Array] = {}
-        for name, (array, known) in list(now.items()):
-            if array.dtype == np.bool_ or known is not True or name not in first or first[name][1] is not True:
-                continue
-            stride = (array - first[name][0] + (1 << 31) & WORD_MASK) - (1 << 31)
-            if not stride.any():
-                continue
-            total = first[name][0] + stride * steps
-            now[name] = total & WORD_MASK, True
-            carry = total >> 32
-            if name in self._pairs and carry.any():
-                carries[self._pairs[name]] = carry
-        for name, carry in carries.items():
-            # The upper word of an address is in the next register, which does not change by itself.
-            if name in now and name in first and np.array_equal(now[name][0], first[name][0]):
-                now[name] = now[name][0] + carry & WORD_MASK, now[name][1]
+    def _begin(self, headers: tuple[int, ...], mask: Array) -> None:
+        """Threads begin an iteration together. Args: headers: where: at the first, or at that they have gone on to."""
+        mask = mask & ~self._ended
+        gone = {block: small(self._arriving[block] & mask) for block in headers[1:] if block in self._arriving}
+        for there in gone.values():
+            mask = mask & ~there
+        self._arriving, self._entering = {headers[0]: small(mask), **gone}, None
 
 
 def _onward(block: int | None) -> Leave:

@@ -28,7 +28,7 @@ from .find_patterns import uses_of
 from .mask_classes import MaskClasses, changing_masks, find_mask_kinds
 from .own_copies import OwnCopies, follow_copies
 from .phases import find_phases
-from .rounds import more_visits, rounds_of, shape_of, trips_of
+from .rounds import more_visits, rounds_of, shape_of, shared_out, trips_of
 from .scattered.lists import Scattered
 
 MOST_PATHS = 128
@@ -108,7 +108,8 @@ class _Classifier:
             return [*self.classes(members[alike], run), *self.classes(members[~alike])]
         self._check(run)
         trips = trips_of(self.tracer.subject.flow, run, self.counts)
-        group = CtaGroup(run, members, {region: of_all.per_round[members] for region, of_all in trips.items()})
+        of_members = {region: of_all.per_round[members] for region, of_all in trips.items()}
+        group = CtaGroup(run, members, of_members, shared_out(self.tracer.subject.flow, run, self.counts[members]))
         tail = max(1, self.tracer.subject.kernel.num_stages)
         changing = changing_masks(group, tail) | dict(known or {})
         cta_class = self._class_of(group, frozenset(changing.values()))
@@ -210,7 +211,7 @@ class _Classifier:
             phases=phases,
             prologues=find_prologues(subject, run, phases),
             kept_bytes=self.kept_bytes,
-            in_full=in_full | regions_in_full(self.tracer, run),
+            in_full=in_full | regions_in_full(self.tracer, group),
         )
 
     def _leaders(self, group: CtaGroup, kinds: MaskClasses, issued: Array) -> Iterator[tuple[Array, CtaRun]]:

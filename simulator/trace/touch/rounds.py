@@ -128,11 +128,22 @@ def _totals(flow: Flow, run: CtaRun, counts: Array) -> dict[int, Array]:
     totals: dict[int, Array] = {}
     for regions in run.paths.region_of:
         for loop, number in regions.items():
-            parts = [loop, *(first for first, second in run.paths.joined.items() if second == loop)]
+            parts = [loop, *run.paths.parts(loop)]
             executed = counts[:, [flow.loops[part].header for part in parts]].sum(axis=1)
             fewest = np.minimum(totals.get(number, executed), executed) if number in run.paths.rolled else executed
             totals[number] = fewest if number in run.paths.rolled else totals.get(number, executed)
     return totals
+
+
+def shared_out(flow: Flow, run: CtaRun, counts: Array) -> frozenset[int]:
+    """Regions of loops that count as one, of which CTAs run others than the last unequally often; as `trips_of`."""
+    return frozenset(
+        number
+        for regions in run.paths.region_of
+        for loop, number in regions.items()
+        for first in run.paths.parts(loop)
+        if np.ptp(counts[:, flow.loops[first].header])
+    )
 
 
 def more_visits(flow: Flow, run: CtaRun, counts: Array) -> Array:
