@@ -128,9 +128,7 @@ class Leaper:
         if not equal(leap.mask, mask):
             leap.iterations = 1
         guess.learn(stack, begun, leap.iterations)
-        for name, value in stacked.registers.items():
-            threads.registers[name] = stack.value_of(value, leap.iterations - 1)
-            threads.unknown_bits.pop(name, None)
+        stack.settle(threads, stacked.registers, mask, leap.iterations)
         if self._log:
             self._log.let_go(leap.blocks, stack, leap.iterations)
         return leap

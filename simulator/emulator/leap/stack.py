@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..thread_values import Array, Known, Value
+from ..thread_values import Array, Known, Value, merged
 from ..threads import Threads
 from .induction_variables import InductionVariable, Registers
 
@@ -59,6 +59,17 @@ class Stack:
         """The same of a register."""
         array, known = value
         return self.of(array, iteration), self.of(known, iteration) if np.ndim(known) == 3 else known  # type: ignore[arg-type]
+
+    def settle(self, threads: Threads, registers: Registers, mask: Array, right: int) -> None:
+        """Let threads go on from the last iteration that was right; others, which wait or are through, keep theirs.
+
+        Args:
+            registers: of all iterations at their end; mask: threads that made them.
+        """
+        for name, value in registers.items():
+            ended = self.value_of(value, right - 1)
+            threads.registers[name] = merged(mask, ended, threads.registers.get(name, ended))
+            threads.unknown_bits.pop(name, None)
 
     def right(self, begun: Registers, ended: Registers, names: frozenset[str]) -> int:
         """Iterations that begin with what the one before leaves; the first does. Args: names: that count."""

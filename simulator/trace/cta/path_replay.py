@@ -319,9 +319,8 @@ class PathReplay:
                     stack.of(active, ahead),
                     boxes.of(lambda array, number=ahead: stack.of(array, number)) if boxes else None,  # type: ignore[misc]
                 )
-        for name, value in stacked.registers.items() if right else ():
-            threads.registers[name] = stack.value_of(value, right - 1)
-            threads.unknown_bits.pop(name, None)
+        if right:
+            stack.settle(threads, stacked.registers, mask, right)
         return right
 
     @cached_property

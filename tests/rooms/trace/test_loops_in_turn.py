@@ -77,3 +77,26 @@ def test_coordinates_of_a_box_count_at_the_begin_of_a_loop() -> None:
     places = tuple(tuple(range(block.first, block.stop)) for block in flow.blocks)
     assert {"UR6", "UR7", "UR10", "UR11"} <= live_at(flow, places)[1]
     assert "UR10" not in live_at(flow, places)[0]
+
+
+def test_ctas_that_are_through_a_loop_keep_what_they_took_from_it() -> None:
+    """Others go on by leaps: a register that each iteration writes first is the last one's behind the loop."""
+    subject = subject_of(
+        *COLUMN,
+        *ADDRESS,  # to 0x50
+        "LOP3.LUT R14, R1, 0x1, RZ, 0xc0, !PT",
+        "IMAD R14, R14, 0x40, RZ",
+        "IADD3 R14, R14, 0x40, RZ",
+        "MOV R9, RZ",
+        "IMAD.WIDE R12, R9, 0x80, R6",  # at 0xa0, the begin of the loop
+        "LDG.E R8, [R12.64]",
+        "IADD3 R9, R9, 0x1, RZ",
+        "ISETP.LT.AND P1, PT, R9, R14, PT",
+        "@P1 BRA 0xa0",
+        "STG.E [R12.64], R8",
+    )
+    tracer = Tracer(subject, find_slice(subject), UnknownValues(subject))
+    ctas = np.arange(GRID[0])
+    group = CtaGroup(follow_cta(tracer, 1), ctas, {0: np.where(ctas % 2, 128, 64)})
+    stored = find_bases(tracer, group, frozenset({0}))[0xF0 // 16, 0].addresses[()]
+    assert stored.tolist() == [follow_cta(tracer, cta).accesses[-1].anchor for cta in ctas.tolist()]
