@@ -53,4 +53,5 @@ def element_of(known: Known, function: Any, args: Any, options: dict[str, Any]) 
     except (_Differs, RuntimeError, NotImplementedError):
         return None
     made = tree_leaves(result)
-    return made[0] if len(made) == 1 and made[0].numel() == 1 and not made[0].is_meta else None
+    alone = len(made) == 1 and isinstance(made[0], torch.Tensor)  # `equal` of two tensors gives a bool
+    return made[0] if alone and made[0].numel() == 1 and not made[0].is_meta else None

@@ -134,6 +134,10 @@ class Stream(nullcontext[None]):
         """All is done."""
         return True
 
+    def is_capturing(self) -> bool:
+        """No graph is made of it."""
+        return False
+
 
 class Graph:
     """In place of `torch.cuda.CUDAGraph`, which code may name but not make."""
@@ -167,6 +171,7 @@ def stand_ins(notes: dict[str, None]) -> dict[str, Any]:
         "stream": lambda stream=None: stream or Stream(),
         "device": _Device,
         "device_of": _Device,
+        "_DeviceGuard": _Device,
         "default_generators": (torch.Generator(),),
         "CUDAGraph": Graph,
         "graph": lambda *_, **__: Graph(),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from math import nan, prod
 from typing import Any
 from unittest.mock import patch
@@ -11,7 +12,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from .known import Known
 from .operations import Operations, bytes_of
@@ -75,9 +76,10 @@ class OnGpu(TorchFunctionMode):
             return result
         if is_cuda(options.get("device")):
             return self._new(function, args, options)
+        result = function(*args, **options)
         if function is not torch._has_compatible_shallow_copy_type:
-            args = self._together(args)
-        return function(*args, **options)
+            return self._together(function, args, options, result)
+        return result
 
     def _new(self, function: Any, args: Any, options: dict[str, Any]) -> Any:
         """A tensor that is asked for on the GPU."""
@@ -120,8 +122,10 @@ class OnGpu(TorchFunctionMode):
     def _asked(self, function: Any, args: Any, options: dict[str, Any]) -> Any:
         """Values that code asks for: of floats without any it is told nan, as it would print them."""
         tensor = args[0]
-        if self.known.has_values(tensor) or (function is torch.Tensor.__format__ and tensor.dim()):
+        if self.known.has_values(tensor):
             return function(*args, **options)
+        if function is torch.Tensor.__format__ and tensor.dim():
+            return function(tensor.to("meta"), *args[1:])
         if tensor.dtype.is_floating_point and tensor.numel() == 1:
             if function in (torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.__float__):
                 self.notes[NO_DATA] = None
@@ -136,15 +140,15 @@ class OnGpu(TorchFunctionMode):
             + (f", asked for at {place}" if place else "")
         )
 
-    def _together(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Arguments of a function: for autograd, parameters lose their data beside tensors that have none."""
-        tensors = [arg for arg in tree_leaves(args) if isinstance(arg, torch.Tensor)]
-        if len(tensors) < 2 or not torch.is_grad_enabled() or not any(tensor.is_meta for tensor in tensors):
-            return args
-        return tuple(
-            arg.to("meta") if isinstance(arg, torch.Tensor) and arg.requires_grad and not arg.is_meta else arg
-            for arg in args
-        )
+    def _together(self, function: Any, args: Any, options: dict[str, Any], result: Any) -> Any:
+        """What a function gives; for autograd, parameters lose their data where what comes of them has none."""
+        if not any(_is_to_learn(leaf) and leaf.is_meta for leaf in tree_leaves(result)):
+            return result
+        if not any(_is_to_learn(leaf) and not leaf.is_meta for leaf in tree_leaves(args)):
+            return result
+        moved = tree_map(lambda leaf: leaf.to("meta") if _is_to_learn(leaf) else leaf, args)
+        with self.operations.paused():
+            return function(*moved, **options)
 
 
 @contextmanager
@@ -153,11 +157,31 @@ def on_gpu(mode: OnGpu) -> Iterator[None]:
 
     def apply(node: Any, *args: Any) -> Any:
         with mode:  # torch leaves it while it works
-            return before(node, *args)
+            return _where_inputs_are(node, before(node, *args))
 
     before = BackwardCFunction.apply
     with mode.values, mode, patch.object(BackwardCFunction, "apply", apply):
         yield
+
+
+def _where_inputs_are(node: Any, gradients: Any) -> Any:
+    """Gradients that a function of the user's gives back, on the device on which autograd has noted each input."""
+    inputs = iter([edge for edge in node.next_functions if edge[0] is not None])
+    given = gradients if isinstance(gradients, tuple) else (gradients,)
+    moved = []
+    for needed, gradient in zip_longest(node.needs_input_grad, given):
+        if needed:
+            function, number = next(inputs)
+            if isinstance(gradient, torch.Tensor):
+                with torch._C.DisableTorchFunction():
+                    gradient = gradient.to(function._input_metadata[number].device)
+        moved.append(gradient)
+    return tuple(moved)
+
+
+def _is_to_learn(value: Any) -> bool:
+    """Whether autograd wants a gradient of a value."""
+    return isinstance(value, torch.Tensor) and value.requires_grad
 
 
 def _attention_flop(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:

@@ -51,7 +51,7 @@ class RecordedTensor:
     Args:
         storage: number of its storage in the recording, from 0 on; views of one tensor share it.
         storage_bytes: of the whole storage [B]; offset_bytes: where the tensor begins there [B].
-        shape, strides: in elements; dtype: of the elements.
+        shape, strides: in elements; dtype: of the elements, Triton's where `triton.reinterpret` gave them another.
         values: the tensor where its data are given, on the CPU, as they were at the launch; None: they are not.
         fill: else bytes that repeat in all of its storage, where it holds one value.
         origin: where values went missing, for people; empty where that is not known.

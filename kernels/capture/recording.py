@@ -22,7 +22,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime.autotuner import Autotuner, Config, Heuristics
-from triton.runtime.jit import JITFunction
+from triton.runtime.jit import JITFunction, TensorWrapper
 
 from ...simulator.device.device import Device, load_device
 from ...simulator.emulator.storage import MOST_VALUES_BYTES
@@ -137,7 +137,7 @@ class Recorder:
         self.mode.values.launched = True
         for name in stored_parameters(capture.function) & set(capture.tensors):
             value = given[name]
-            tensor = value.base if _is_descriptor(value) else value
+            tensor = value if isinstance(value, torch.Tensor) else value.base
             if not tensor.is_meta:
                 self.mode.known.store(tensor, capture.name)
 
@@ -246,8 +246,10 @@ class Recorder:
             if _is_descriptor(value):
                 tensors[name] = self._tensor(value.base, tuple(value.shape), tuple(value.strides))
                 blocks[name], descriptors[name] = tuple(value.block_shape), value
-            elif isinstance(value, torch.Tensor):
-                tensors[name] = self._tensor(value, tuple(value.shape), tuple(value.stride()))
+            elif isinstance(value, torch.Tensor | TensorWrapper):  # as it is, or of another type (`reinterpret`)
+                tensor = value if isinstance(value, torch.Tensor) else value.base
+                seen = self._tensor(tensor, tuple(tensor.shape), tuple(tensor.stride()))
+                tensors[name] = replace(seen, dtype=value.dtype)
             else:
                 arguments[name] = value
         axes, wrong = _grid(function.__name__, grid, given)

@@ -191,7 +191,18 @@ class Values(TorchDispatchMode):
         for made in tree_leaves(result):
             if isinstance(made, torch.Tensor) and not made.dtype.is_floating_point:
                 self._known.name_origin(made, origin)
-        return tree_map(lambda leaf: originals.get(id(leaf), leaf), result)
+        given = [leaf for leaf in tree_leaves((args, options)) if _is_tensor(leaf)]
+        on_cpu = bool(twins) and options.get("device") != META and not any(leaf.is_meta for leaf in given)
+
+        def placed(leaf: Any) -> Any:
+            if id(leaf) in originals or not (on_cpu and _is_tensor(leaf) and leaf.is_meta and is_small(leaf)):
+                return originals.get(id(leaf), leaf)
+            made = torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype)  # where autograd expects it
+            self._known.put_on_gpu(made)
+            self._known.forget(made, origin)
+            return made
+
+        return tree_map(placed, result)
 
     def _origin(self, packet: str, args: Any, options: dict[str, Any]) -> str:
         """Where values went missing: what left the inputs without, or this operation of floats without."""
@@ -204,6 +215,10 @@ class Values(TorchDispatchMode):
         if not lacking:
             return f"made by torch.{packet.strip('_')} of too many elements to compute here{_at()}"
         return earlier or f"made by torch.{packet.strip('_')} of a tensor without values{_at()}"
+
+
+def _is_tensor(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor)
 
 
 def is_small(tensor: torch.Tensor) -> bool:

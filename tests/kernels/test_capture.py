@@ -21,6 +21,11 @@ if missing_package() is None:
         tl.store(Y + i, 2 * tl.load(X + i, mask=i < n), mask=i < n)
 
     @triton.jit
+    def as_typed(X, Y, n, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(Y + i, tl.load(X + i, mask=i < n).to(Y.dtype.element_ty), mask=i < n)
+
+    @triton.jit
     def with_warps(X, num_warps: tl.constexpr):
         tl.store(X + tl.arange(0, 32 * num_warps), 1.0)
 
@@ -120,6 +125,19 @@ def test_addresses_tell_tensors_apart() -> None:
         assert x.view(8, 8).data_ptr() == x.data_ptr() == x[4:].data_ptr() - 16
         double[(1,)](y, x, 8, BLOCK=8)
     assert launches[0].tensors["X"].storage == 1 and launches[0].tensors["Y"].storage == 0
+
+
+def test_a_tensor_that_is_reinterpreted_keeps_its_storage_and_takes_the_type() -> None:
+    """Triton's wrapper of a tensor, as kernels of 8-bit floats get it: read and written as any other."""
+    x = torch.empty(1000, device="meta", dtype=torch.int8)
+    with tilesight.capture() as launches:
+        as_typed[(4,)](triton.reinterpret(x, tl.float8e5), torch.empty(1000, device="meta"), 1000, BLOCK=256)
+        as_typed[(4,)](torch.empty(1000, device="meta"), triton.reinterpret(x, tl.float8e5), 1000, BLOCK=256)
+    assert [launch.tensors[name].storage for launch, name in zip(launches, "XY", strict=True)] == [0, 0]
+    ceilings = [row.ceiling for row in tilesight.predict(launches).rows]
+    moved = [tensor for ceiling in ceilings if ceiling for tensor in ceiling.tensors]
+    sectors = [(tensor.loaded_bytes, tensor.stored_bytes) for tensor in moved if tensor.size_bytes == 1024]
+    assert sectors == [(1024, 0), (0, 1024)]
 
 
 def test_a_parameter_that_is_called_as_an_option_is_one() -> None:

@@ -108,6 +108,10 @@ def test_usual_lines_about_the_gpu_are_answered() -> None:
         torch.set_default_device(None)
         with torch.device("cuda"):
             assert torch.empty(1 << 40).device == torch.device("cuda", 0)
+        with torch.cuda._DeviceGuard(0):  # as code that torch's compiler writes
+            assert not torch.cuda.current_stream().is_capturing()
+        assert not torch.equal(torch.zeros((), device="cuda"), torch.ones((), device="cuda"))
+        assert "device='meta'" in f"{torch.empty_like(torch.zeros(4, device='cuda'))}"
     assert torch.zeros(4).device.type == "cpu"
 
 

@@ -176,3 +176,46 @@ def test_modules_on_the_gpu_run_forward_and_backward() -> None:
         assert x.grad is not None and block[1].weight.grad is not None and block[1].weight.dtype == torch.bfloat16
     names = {operation.name for operation in launches.operations}
     assert {"matmul", "rms_norm"} <= names
+
+
+class Scaled(torch.autograd.Function):
+    """A function of the user's, whose gradients are allocated on the device of its input, or hold values."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, times: int, w: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, w)
+        return torch.empty_like(x)
+
+    @staticmethod
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None, torch.Tensor]:  # type: ignore[override]
+        x, w = ctx.saved_tensors
+        values_of(torch.arange(8, device="cuda"))
+        made = torch.empty if w.numel() == 64 else torch.zeros
+        return torch.empty(x.shape, device=x.device), None, made(w.shape, device=x.device)
+
+
+@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("x_has_values", [False, True])
+@pytest.mark.parametrize("w_has_values", [False, True])
+def test_functions_with_gradients_of_their_own_take_tensors_with_values(
+    w_has_values: bool, x_has_values: bool, width: int
+) -> None:
+    """Where autograd has noted the CPU (`requires_grad_` and `Parameter` leave small tensors there), and where not."""
+    with tilesight.capture() as launches:
+        x = torch.randn(32, width, device="cuda", requires_grad=not x_has_values).requires_grad_()
+        w = torch.ones(width, device="cuda", requires_grad=not w_has_values)
+        w = torch.nn.Parameter(w) if w_has_values else w
+        Scaled.apply(Scaled.apply(x, 2, w), 2, w).mean().backward()
+        assert x.grad is not None and w.grad is not None and w.grad.device.type == "cuda"
+        torch.optim.AdamW([w]).step()
+    assert [launch.name for launch in launches] == ["gather", "gather"]
+
+
+def test_a_product_too_large_to_compute_has_gradients_of_parameters_with_values() -> None:
+    """Its result has no data, and neither have its operands where autograd looks."""
+    with tilesight.capture():
+        x = torch.randn(512, 1024, device="cuda").requires_grad_()
+        w = torch.nn.Parameter(torch.randn(1024, 1024, device="cuda"))
+        wide, tall = torch.randn(64, 16384, device="cuda").requires_grad_(), torch.ones(16384, 64, device="cuda")
+        ((x @ w).sum() + (tall @ wide).sum()).backward()
+        assert x.grad is not None and w.grad is not None and wide.grad is not None and w.grad.shape == w.shape

@@ -25,6 +25,7 @@ from .access_patterns import AccessPattern
 from .bounds import check_bounds, farthest
 from .cta_class import CtaClass, MaskClass, PathClass
 from .find_patterns import uses_of
+from .grouped_accesses import Grouped
 from .mask_classes import MaskClasses, changing_masks, find_mask_kinds
 from .own_copies import OwnCopies, follow_copies
 from .phases import find_phases
@@ -259,10 +260,12 @@ class _Classifier:
             cta_class, listed = cta_class.standing_still(tables), frozenset()
         class_uses = uses_of(cta_class, scattered=listed)
         if class_uses.uneven:
+            grouped: Grouped | None = class_uses.grouped
             if not (class_uses.uneven <= cta_class.in_full and group.representative.paths.alike(run.paths)):
                 bases = find_bases(self.tracer, group, class_uses.uneven)
-                cta_class = replace(cta_class, bases=bases).standing_still(tables)
-            class_uses = uses_of(cta_class, class_uses.uneven, listed, class_uses.grouped)
+                # What the representative finds in L1 others may not, where iterations lie unlike from CTA to CTA.
+                cta_class, grouped = replace(cta_class, bases=bases).standing_still(tables), None
+            class_uses = uses_of(cta_class, class_uses.uneven, listed, grouped)
         uses = [*(self._with_listings(use, cta_class) for use in class_uses.uses), *(lists or ())]
         farthest_ctas = group.ctas[sorted(farthest(uses, group.trips, subject))].tolist()
         for other in self._followed(run, [cta for cta in farthest_ctas if cta not in self.checked]):

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
+from hashlib import blake2b
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from ...limits import SECTOR_BYTES
 from ...sass.memory_instructions import COMPARE
 from ..cta.bases import Bases, Execution
 from ..cta.cta_run import CtaAccess
+from ..positions import Iteration
 from .access_keys import BY_WARP, PAST_L1, Accesses, AccessKey, IterationAccess, key_of, kind_of, path_of
 from .cta_class import CtaClass
 from .footprints import Stored, Touched
@@ -54,28 +56,41 @@ def group_accesses(cta_class: CtaClass) -> Grouped:
 def _through_l1(cta_class: CtaClass, accesses: list[CtaAccess]) -> list[Passing]:
     """Those accesses that go through L1, in order."""
     run, code = cta_class.representative, cta_class.subject.flow.instructions
-    patterns = _base_patterns(cta_class.bases, cta_class.group.rank)
-    passing = []
+    patterns, passing = _BasePatterns(cta_class.bases, cta_class.group.rank), []
     for access in accesses:
         if path_of(code[access.place]) in PAST_L1:
             continue
         position, kind = run.positions[access.visit], kind_of(code[access.place])
         part = position.region, position.piece
         iteration = part, cta_class.phases.of(part, access.place, kind != "load"), kind, position.iteration
-        pattern = patterns.get((access.place, position.turn), 0)
+        pattern = patterns.of((access.place, position.turn), position.iteration)
         passing.append(Passing(_touched(access), iteration, kind == "load", pattern))
     return passing
 
 
-def _base_patterns(bases: Mapping[Execution, Bases], rank: int) -> dict[Execution, int]:
-    """Accesses -> number that is equal for accesses whose bases are at the same distances between all CTAs."""
-    numbers: dict[bytes, int] = {}
-    patterns: dict[Execution, int] = {}
-    for access, of_all in bases.items():
-        if of_all.addresses:
-            addresses: Array = of_all.addresses[min(of_all.addresses)]
-            patterns[access] = numbers.setdefault((addresses - addresses[rank]).tobytes(), len(numbers))
-    return patterns
+class _BasePatterns:
+    """Numbers that are equal for accesses whose bases are at the same distances between all CTAs.
+
+    Args:
+        bases: of accesses in the iterations that were followed, the first or all; rank: of the representative.
+    """
+
+    def __init__(self, bases: Mapping[Execution, Bases], rank: int) -> None:
+        self._bases, self._rank = bases, rank
+        self._numbers: dict[bytes, int] = {}
+        self._known: dict[tuple[Execution, Iteration], int] = {}
+
+    def of(self, access: Execution, at: Iteration) -> int:
+        """Of an access in an iteration; of one that was not followed, as of the last before it that was."""
+        addresses = self._bases[access].addresses if access in self._bases else {}
+        if not addresses:
+            return 0
+        at = at if at in addresses else max((other for other in addresses if other <= at), default=min(addresses))
+        if (access, at) not in self._known:
+            distances: Array = addresses[at] - addresses[at][self._rank]
+            digest = blake2b(distances.tobytes(), digest_size=16).digest()
+            self._known[access, at] = self._numbers.setdefault(digest, len(self._numbers))
+        return self._known[access, at]
 
 
 def _touched(access: CtaAccess) -> Touched:

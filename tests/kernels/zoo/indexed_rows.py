@@ -104,7 +104,22 @@ def summed_pages(X, PAGES, Z, count, SIZE: tl.constexpr):
     tl.store(Z + tl.program_id(0) * SIZE + i, total)
 
 
+@triton.jit
+def rows_in_turn(X, IDS, Z, D: tl.constexpr, ROWS: tl.constexpr):
+    c = tl.arange(0, D)
+    for number in range(ROWS):
+        r = tl.program_id(0) * ROWS + number + tl.arange(0, 1)
+        row = tl.load(IDS + r)
+        x = tl.load(X + row[:, None] * D + c[None, :], mask=(row >= 0)[:, None], other=0.0)
+        tl.store(Z + r[:, None] * D + c[None, :], x)
+
+
 CASES = {
+    # Rows that the first CTA finds in its L1, as it loads one again and again, are no rows that others find there.
+    "padding_first": case_of(
+        rows_in_turn, (3,), single(64, 64), whole([7] * 16 + shuffled(64, 16, 32)), single(48, 64), D=64, ROWS=16,
+        num_warps=1,
+    ),
     **{
         f"summed_pages_{count}": case_of(
             summed_pages, (5,), single(64, 64), whole(shuffled(64, 15, 5 * count)), single(5, 64), count, SIZE=64
