@@ -3,6 +3,7 @@
 The representative gives addresses of all of its iterations; all other CTAs those of the first two of every loop.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +15,9 @@ from ..cta.bases import Bases, Execution
 from ..cta.group import CtaGroup
 from ..positions import Iteration
 from .access_keys import IterationAccess, Iterations
+
+FIRST: Iteration = ()
+"""Stands for the first iteration in which an access is made, whichever that is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +85,16 @@ def split_by_bases(
         bases: accesses -> where it begins in all CTAs of the group;
         pipelined: whether the first iterations are made ahead of the loop, at places of their own.
     """
-    offsets: list[Array] = []
+    offsets: list[Mapping[Iteration, Array]] = []
     number_of: dict[Execution, int] = {}
+    made: dict[Execution, list[IterationAccess]] = defaultdict(list)
     for access in (access for at in sorted(iterations) for access in iterations[at]):
-        if access.execution not in number_of:
-            from_representative = distances_of([access], bases, group)
-            same = (number for number, other in enumerate(offsets) if np.array_equal(from_representative, other))
-            number_of[access.execution] = next(same, len(offsets))
-            offsets += [from_representative] if number_of[access.execution] == len(offsets) else []
+        made[access.execution].append(access)
+    for execution, accesses in made.items():
+        mine = _followed_distances(accesses, bases, group)
+        same = (number for number, other in enumerate(offsets) if _agree(mine, other))
+        number_of[execution] = next(same, len(offsets))
+        offsets += [mine] if number_of[execution] == len(offsets) else []
     if len(offsets) == 1:
         return [iterations]
     sequences = {tuple(number_of[access.execution] for access in accesses) for accesses in iterations.values()}
@@ -101,6 +107,24 @@ def split_by_bases(
             name = turns[turn] if by_turn else (number_of[access.execution],)
             groups.setdefault(name, {}).setdefault(at, []).append(access)
     return list(groups.values())
+
+
+def _followed_distances(
+    accesses: Sequence[IterationAccess], bases: Mapping[Execution, Bases], group: CtaGroup
+) -> Mapping[Iteration, Array]:
+    """Distances of an access between CTAs, as of `distances_of`: first its own first ones, then of all followed."""
+    first, *later = accesses
+    known = bases[first.execution].addresses if has_bases([first], bases) else {}
+    followed = [access for access in later if access.position.iteration in known]
+    return {FIRST: distances_of([first], bases, group)} | {
+        access.position.iteration: distances_of([access], bases, group) for access in followed
+    }
+
+
+def _agree(distances: Mapping[Iteration, Array], others: Mapping[Iteration, Array]) -> bool:
+    """Whether two accesses are at the same distances between CTAs where both were followed."""
+    common = [at for at in distances if at in others]
+    return all(np.array_equal(distances[at], others[at]) for at in common)
 
 
 def first_iterations(iterations: Iterations) -> dict[Iteration, Iteration]:

@@ -115,6 +115,15 @@ def rows_in_turn(X, IDS, Z, D: tl.constexpr, ROWS: tl.constexpr):
 
 
 CASES = {
+    # Pages that sequences share come first, so that loads of a loop that is unrolled lie alike in its first iteration.
+    **{
+        f"shared_prefix_{count}": case_of(
+            summed_pages, (4,), single(64, 64),
+            whole([page for cta in range(4) for page in [*range(count), *shuffled(64, 17 + cta, 12 - count)]]),
+            single(4, 64), 12, SIZE=64,
+        )
+        for count in (2, 4, 8)
+    },
     # Rows that the first CTA finds in its L1, as it loads one again and again, are no rows that others find there.
     "padding_first": case_of(
         rows_in_turn, (3,), single(64, 64), whole([7] * 16 + shuffled(64, 16, 32)), single(48, 64), D=64, ROWS=16,
