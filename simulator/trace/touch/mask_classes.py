@@ -251,6 +251,8 @@ def _sample(ranks: Array, count: int) -> Array:
 def changing_masks(group: CtaGroup, tail: int) -> dict[int, int]:
     """Place of an access -> its region, where the number of active threads changes between first and last iterations.
 
+    So it does where the first one, by which CTAs are told apart, does not come to the access.
+
     Args:
         tail: iterations at the end of a loop that do not count, as copies that run ahead are masked there.
     """
@@ -264,7 +266,7 @@ def changing_masks(group: CtaGroup, tail: int) -> dict[int, int]:
     return {
         place: region
         for (place, region, _), counts in lanes.items()
-        if _changes(counts, 1, int(trips[region][0]) - tail)
+        if min(counts) > 0 or _changes(counts, 1, int(trips[region][0]) - tail)
     }
 
 

@@ -136,8 +136,12 @@ def first_iterations(iterations: Iterations) -> dict[Iteration, Iteration]:
 
 
 def has_bases(accesses: Sequence[IterationAccess], bases: Mapping[Execution, Bases]) -> bool:
-    """Whether addresses of an iteration are known in all CTAs. Args: accesses: of the iteration."""
-    return accesses[0].execution in bases and bool(bases[accesses[0].execution].addresses)
+    """Whether addresses of an iteration are known in all CTAs. Args: accesses: of the iteration.
+
+    They are not where the iterations that were followed are none in which any CTA comes to the access.
+    """
+    followed = bases[accesses[0].execution].addresses if accesses[0].execution in bases else {}
+    return any(addresses.any() for addresses in followed.values())
 
 
 def addresses_of(accesses: Sequence[IterationAccess], bases: Mapping[Execution, Bases]) -> Array:

@@ -187,6 +187,20 @@ def weighted_rows(X, INDICES, WEIGHTS, LENGTHS, Z, N, other, D: tl.constexpr, R:
     tl.store(Z + cta * D + c, acc)
 
 
+@triton.jit
+def tiles_in_turn(X, LENGTHS, Z, count, PITCH: tl.constexpr, R: tl.constexpr):
+    tile, last = tl.program_id(0), 0
+    for group in range(count):
+        length = tl.load(LENGTHS + group)
+        tiles = tl.cdiv(length, R)
+        while tile >= last and tile < last + tiles:
+            i = (tile - last) * R + tl.arange(0, R)
+            x = tl.load(X + group * PITCH + i, mask=i < length)
+            tl.store(Z + group * PITCH + i, x, mask=i < length)
+            tile += tl.num_programs(0)
+        last += tiles
+
+
 def _documents(lengths: list[int], ends: list[int], rows: int) -> Case:
     """A CTA for each document. Args: lengths: rows that it has; ends: where its loop ends; rows: of a tile."""
     count, most = len(lengths), max(ends)
@@ -233,6 +247,10 @@ CASES = {
     ),
     "ranked": case_of(
         ranked, (2,), whole([k % 3 != 0 for k in range(256)], torch.bool), half(200, 32), half(256, 32), N=128, D=32
+    ),
+    # The third and fourth CTA take tiles of the second and fourth group, and none of the first.
+    "tiles_in_turn": case_of(
+        tiles_in_turn, (5,), half(5, 128), whole([33, 64, 5, 100, 17]), half(5, 128), 5, PITCH=128, R=32
     ),
     "products_of_groups": case_of(
         products_of_groups, (6,), half(512, 64), half(512, 64), whole([70, 134, 139, 340, 340, 512]), single(6, 64, 64),
