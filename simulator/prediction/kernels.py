@@ -91,9 +91,19 @@ class KernelsPrediction:
     sources: tuple[tuple[int, tuple[SourceTime, ...]], ...] = ()
 
     @property
-    def complete(self) -> bool:
+    def answered(self) -> bool:
         """Whether every launch was predicted, and the code that makes them ran to its end."""
         return not self.refused and not self.ended
+
+    @property
+    def complete(self) -> bool:
+        """The same, and no access was left out: nothing is missing in bytes and time."""
+        return self.answered and not self.missing_accesses
+
+    @property
+    def missing_accesses(self) -> int:
+        """Accesses that were left out, as nobody knows where they are."""
+        return sum(row.missing_accesses for row in self.rows if row.prediction)
 
     @property
     def refused(self) -> int:
@@ -226,9 +236,8 @@ class KernelsPrediction:
     def is_estimated(self) -> bool:
         """Whether what is not known of accesses matters: bytes that are estimated, or accesses that were left out."""
         rows = [row for row in self.rows if row.prediction]
-        missing = any(row.missing_accesses for row in rows)
         asked = sum(row.requested_bytes for row in rows)
-        return missing or sum(row.estimated_bytes for row in rows) > MATTERS * asked
+        return bool(self.missing_accesses) or sum(row.estimated_bytes for row in rows) > MATTERS * asked
 
     @property
     def remarks(self) -> list[str]:
@@ -272,7 +281,12 @@ class KernelsPrediction:
         if not self.is_predicted:
             return heading
         least = ">= " if any(row.lower_bound for row in self.rows) else ""
-        lacking = f" without the {self.refused} refused" if self.refused else ""
+        missing = self.missing_accesses
+        lacks = [
+            *([f"the {self.refused} refused"] if self.refused else ()),
+            *([f"the {missing} access{'es' * (missing > 1)} of unknown address"] if missing else ()),
+        ]
+        lacking = f" without {' and '.join(lacks)}" if lacks else ""
         how = "" if self.timing == "single" else f" {TIMINGS[self.timing]}"
         return f"{heading}: {least}{units.duration(self.total.time_s)}{how}{lacking}"
 

@@ -68,7 +68,7 @@ class Store:
 
     def put(self, key: str, prediction: KernelsPrediction) -> None:
         """Keep an answer. One that lacks something is not kept: asked again, it may be given."""
-        if prediction.complete:
+        if prediction.answered:
             names = " + ".join(dict.fromkeys(row.name for row in prediction.rows))
             time_s = prediction.total.time_s
             self.put_all([Row(key=key, device=prediction.device, kernel=names, time_s=time_s, answer=prediction)])

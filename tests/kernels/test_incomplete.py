@@ -63,6 +63,17 @@ def matmul():
 
 def empty():
     launch((0,))
+
+
+@triton.jit
+def through(P, X, Z, B: tl.constexpr):
+    i = tl.arange(0, B)
+    where = (tl.load(P + i) * 1e3).to(tl.int64).to(tl.pointer_type(tl.float32))
+    tl.store(Z + i, tl.load(where) + tl.load(X + i))
+
+
+def anywhere():
+    through[(4,)](*(torch.empty(128, device="cuda") for _ in range(3)), B=128)
 """
 
 
@@ -74,6 +85,15 @@ def test_a_sum_without_what_was_refused_says_so(file: Path, capsys: pytest.Captu
     assert main([command, f"{file}:half", "--partial"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith("1 of 2 launches on h200") and first.endswith(" us without the 1 refused")
+
+
+def test_an_answer_without_some_accesses_says_so(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A load of an address that is made of floats: in the first line, in JSON, and by the exit code."""
+    assert main(["predict", f"{file}:anywhere"]) == 1
+    assert capsys.readouterr().out.splitlines()[0].endswith(" us without the 1 access of unknown address")
+    assert main(["predict", f"{file}:anywhere", "--json", "--partial"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["complete"] is False and answer["launches"][0]["known_accesses"] == 3
 
 
 def test_devices_that_predict_all_stand_first(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

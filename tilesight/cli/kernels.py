@@ -57,7 +57,9 @@ class TimingOptions(Group):
 class PartialOptions(Group):
     """What of an incomplete answer."""
 
-    partial: bool = flag("Exit with 0 though some launches are refused, or the function ended in an error.")
+    partial: bool = flag(
+        "Exit with 0 though launches are refused, accesses left out, or the function ended in an error."
+    )
 
 
 def swept(texts: Sequence[str] | None) -> "Space":
