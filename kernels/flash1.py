@@ -4,8 +4,6 @@ One CTA takes a whole head. O, the sum L and the maximum MAX of every query tile
 and go back there once per key tile, so O is rounded to its dtype each time. MAX is kept in units of log2.
 """
 
-from types import MappingProxyType
-
 import torch
 import triton
 import triton.language as tl
@@ -126,7 +124,7 @@ def twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
 
 
 ROUNDINGS = Roundings(output_each_key_tile=True)
-TWINS = MappingProxyType({"flash1": twin})
+TWINS = {"flash1": twin}
 
 
 def flash1(

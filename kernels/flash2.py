@@ -4,8 +4,6 @@ One CTA takes a query tile (a persistent one takes every G-th), keeps Q, O and t
 and streams K and V past them: the key tiles that no mask touches without a mask, those at its edges with it.
 """
 
-from types import MappingProxyType
-
 import torch
 import triton
 import triton.language as tl
@@ -131,15 +129,13 @@ def twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
     return TritonKernel(flash2_kernel, launch.kernel_arguments)
 
 
-TWINS = MappingProxyType({"flash2": twin})
-RECOMMENDED = MappingProxyType(
-    {
-        (64, False): Config(block_m=64, block_n=64, num_warps=4, num_stages=3),
-        (64, True): Config(block_m=64, block_n=64, num_warps=4, num_stages=3, cta_order="m-reversed"),
-        (128, False): Config(block_m=64, block_n=64, num_warps=4, num_stages=3),
-        (128, True): Config(block_m=64, block_n=64, num_warps=4, num_stages=3, cta_order="m-reversed"),
-    }
-)
+TWINS = {"flash2": twin}
+RECOMMENDED = {
+    (64, False): Config(block_m=64, block_n=64, num_warps=4, num_stages=3),
+    (64, True): Config(block_m=64, block_n=64, num_warps=4, num_stages=3, cta_order="m-reversed"),
+    (128, False): Config(block_m=64, block_n=64, num_warps=4, num_stages=3),
+    (128, True): Config(block_m=64, block_n=64, num_warps=4, num_stages=3, cta_order="m-reversed"),
+}
 """(head dimension, causal) -> a configuration to begin with on Hopper (see `launch.registry.recommended`)."""
 
 

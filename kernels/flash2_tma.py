@@ -11,7 +11,6 @@ one group loads, two compute, each on half of the tile's rows. What then holds f
 - It does so wherever the index stands, even in a mask. So the index is a number that nothing else uses.
 """
 
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -129,19 +128,17 @@ def twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
     blocks = {"K": k_tile, "V": k_tile}
     if not arguments["warp_specialize"]:
         blocks["Q"] = (int(arguments["block_m"]), int(arguments["padded_dim"]))
-    return TritonKernel(flash2_tma_kernel, arguments, MappingProxyType(blocks))
+    return TritonKernel(flash2_tma_kernel, arguments, blocks)
 
 
-TWINS = MappingProxyType({"flash2_tma": twin})
+TWINS = {"flash2_tma": twin}
 _WIDE = Config(block_m=128, block_n=128, num_warps=4, num_stages=2, warp_specialize=1)
-RECOMMENDED = MappingProxyType(
-    {
-        (64, False): Config(block_m=64, block_n=128, num_warps=4, num_stages=2),
-        (64, True): Config(block_m=64, block_n=128, num_warps=4, num_stages=2, cta_order="m-reversed"),
-        (128, False): _WIDE,
-        (128, True): _WIDE.but(cta_order="m-reversed"),
-    }
-)
+RECOMMENDED = {
+    (64, False): Config(block_m=64, block_n=128, num_warps=4, num_stages=2),
+    (64, True): Config(block_m=64, block_n=128, num_warps=4, num_stages=2, cta_order="m-reversed"),
+    (128, False): _WIDE,
+    (128, True): _WIDE.but(cta_order="m-reversed"),
+}
 """(head dimension, causal) -> a configuration to begin with on Hopper (see `launch.registry.recommended`)."""
 
 

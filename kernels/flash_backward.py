@@ -3,7 +3,7 @@
 They are in `backward/`: rows (delta, zeros, conversion), key tiles (dK, dV; dQ in one pass) and query tiles (dQ).
 """
 
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -18,18 +18,16 @@ from .backward.query_tile import query_gradients_kernel
 from .backward.rows import convert_kernel, delta_kernel, prepare_kernel, prepare_ordered_kernel
 from .launch.launch import TritonKernel
 
-_KERNELS: MappingProxyType[str, Any] = MappingProxyType(
-    {
-        "delta": delta_kernel,
-        "prepare": prepare_kernel,
-        "prepare_ordered": prepare_ordered_kernel,
-        "key_gradients": key_gradients_kernel,
-        "gradients": gradients_kernel,
-        "ordered_gradients": ordered_gradients_kernel,
-        "query_gradients": query_gradients_kernel,
-        "convert": convert_kernel,
-    }
-)
+_KERNELS: Mapping[str, Any] = {
+    "delta": delta_kernel,
+    "prepare": prepare_kernel,
+    "prepare_ordered": prepare_ordered_kernel,
+    "key_gradients": key_gradients_kernel,
+    "gradients": gradients_kernel,
+    "ordered_gradients": ordered_gradients_kernel,
+    "query_gradients": query_gradients_kernel,
+    "convert": convert_kernel,
+}
 
 
 def twin(launch: Launch, problem: AttentionBackwardProblem) -> TritonKernel:
@@ -37,7 +35,7 @@ def twin(launch: Launch, problem: AttentionBackwardProblem) -> TritonKernel:
     return TritonKernel(_KERNELS[launch.name], launch.kernel_arguments)
 
 
-TWINS = MappingProxyType(dict.fromkeys(_KERNELS, twin))
+TWINS = dict.fromkeys(_KERNELS, twin)
 
 
 def flash_backward(

@@ -4,8 +4,6 @@ Row r of a KV head is query r // group of head r % group of its group, so that r
 one tile; or several, where they are more: the launches of `simulator/schedules/decode/chunked_flash.py`.
 """
 
-from types import MappingProxyType
-
 import torch
 import triton
 import triton.language as tl
@@ -199,13 +197,11 @@ def _stream(
     return acc, row_sum, row_max
 
 
-TWINS = MappingProxyType(
-    {
-        "flash_decode": twin_of(flash_decode_kernel),
-        "flash_decode_cache": twin_of(flash_decode_cache_kernel),
-        **MERGE,
-    }
-)
+TWINS = {
+    "flash_decode": twin_of(flash_decode_kernel),
+    "flash_decode_cache": twin_of(flash_decode_cache_kernel),
+    **MERGE,
+}
 
 
 def flash_decode(

@@ -3,8 +3,6 @@
 A query tile goes through a list of key tiles: first those that all of its rows see whole, then those that need a mask.
 """
 
-from types import MappingProxyType
-
 import torch
 import triton
 import triton.language as tl
@@ -115,7 +113,7 @@ def _stream(
     return acc, row_sum, row_max
 
 
-TWINS = MappingProxyType({"masked_flash": twin_of(masked_flash_kernel)})
+TWINS = {"masked_flash": twin_of(masked_flash_kernel)}
 
 
 def masked_flash(

@@ -4,8 +4,6 @@ Row r of a sequence is query r // heads of head r % heads. A tile of latents is 
 sum of two products: of latents, and of what is beside them.
 """
 
-from types import MappingProxyType
-
 import torch
 import triton
 import triton.language as tl
@@ -154,13 +152,11 @@ def _stream(
     return acc, row_sum, row_max
 
 
-TWINS = MappingProxyType(
-    {
-        "mla_decode": twin_of(mla_decode_kernel),
-        "mla_decode_cache": twin_of(mla_decode_cache_kernel),
-        **MERGE,
-    }
-)
+TWINS = {
+    "mla_decode": twin_of(mla_decode_kernel),
+    "mla_decode_cache": twin_of(mla_decode_cache_kernel),
+    **MERGE,
+}
 
 
 def mla_decode(

@@ -4,8 +4,6 @@ S and P are stacks of M x N matrices whose rows start at multiples of a line (`p
 A CTA's number gives its tile, or its strip of tiles: along the keys fastest, then query tiles, then heads.
 """
 
-from types import MappingProxyType
-
 import torch
 import triton
 import triton.language as tl
@@ -182,7 +180,7 @@ def scores_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
     block_m, block_n = int(launch.constants["block_m"]), int(launch.constants["block_n"])
     padded_dim = int(launch.constants["padded_dim"])
     blocks = {"K": (block_n, padded_dim), "S": (block_m, block_n)} if launch.constants["tma"] else {}
-    return TritonKernel(scores_kernel, launch.kernel_arguments, MappingProxyType(blocks))
+    return TritonKernel(scores_kernel, launch.kernel_arguments, blocks)
 
 
 def softmax_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
@@ -197,10 +195,10 @@ def output_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
 
 ROUNDINGS = Roundings(scores=1)
 """S is stored."""
-TWINS = MappingProxyType({"scores": scores_twin, "softmax": softmax_twin, "output": output_twin})
+TWINS = {"scores": scores_twin, "softmax": softmax_twin, "output": output_twin}
 _NARROW = Config(block_m=128, block_n=128, num_warps=8, num_stages=3)
 _WIDE = Config(block_m=128, block_n=64, num_warps=4, num_stages=4)
-RECOMMENDED = MappingProxyType({(64, False): _NARROW, (64, True): _NARROW, (128, False): _WIDE, (128, True): _WIDE})
+RECOMMENDED = {(64, False): _NARROW, (64, True): _NARROW, (128, False): _WIDE, (128, True): _WIDE}
 """(head dimension, causal) -> a configuration to begin with on Hopper (see `launch.registry.recommended`)."""
 
 

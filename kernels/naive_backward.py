@@ -1,6 +1,6 @@
 """Naive attention backward in Triton: the twins of its schedule in `simulator/schedules/backward/`."""
 
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -20,16 +20,14 @@ from .flash_backward import TWINS as FUSED_TWINS
 from .launch.launch import Roundings, TritonKernel
 from .naive import output_kernel
 
-_KERNELS: MappingProxyType[str, Any] = MappingProxyType(
-    {
-        "probabilities": probabilities_kernel,
-        "value_gradients": transposed_product_kernel,
-        "grad_probabilities": grad_probabilities_kernel,
-        "grad_scores": grad_scores_kernel,
-        "naive_query_gradients": output_kernel,
-        "naive_key_gradients": transposed_product_kernel,
-    }
-)
+_KERNELS: Mapping[str, Any] = {
+    "probabilities": probabilities_kernel,
+    "value_gradients": transposed_product_kernel,
+    "grad_probabilities": grad_probabilities_kernel,
+    "grad_scores": grad_scores_kernel,
+    "naive_query_gradients": output_kernel,
+    "naive_key_gradients": transposed_product_kernel,
+}
 
 
 ROUNDINGS = Roundings(scores=1)
@@ -41,7 +39,7 @@ def twin(launch: Launch, problem: AttentionBackwardProblem) -> TritonKernel:
     return TritonKernel(_KERNELS[launch.name], launch.kernel_arguments)
 
 
-TWINS = MappingProxyType({"delta": FUSED_TWINS["delta"], **dict.fromkeys(_KERNELS, twin)})
+TWINS = {"delta": FUSED_TWINS["delta"], **dict.fromkeys(_KERNELS, twin)}
 
 
 def naive_backward(

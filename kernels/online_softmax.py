@@ -5,8 +5,6 @@ Every pass loads the strip again. Within a pass each place of the block has a ma
 those of a row are put together once, at the end of the pass.
 """
 
-from types import MappingProxyType
-
 import torch
 import triton
 import triton.language as tl
@@ -104,13 +102,11 @@ def _write(x_ptr, y_ptr, strip, inside, row_max, row_sum, seqlen_k, block_n: tl.
             tl.store(y_ptr + strip + col, y, mask=here)
 
 
-KERNELS = MappingProxyType(
-    {
-        "naive_softmax": naive_softmax_kernel,
-        "safe_softmax": safe_softmax_kernel,
-        "online_softmax": online_softmax_kernel,
-    }
-)
+KERNELS = {
+    "naive_softmax": naive_softmax_kernel,
+    "safe_softmax": safe_softmax_kernel,
+    "online_softmax": online_softmax_kernel,
+}
 
 
 def softmax_twin(launch: Launch, problem: SoftmaxProblem) -> TritonKernel:
@@ -118,8 +114,8 @@ def softmax_twin(launch: Launch, problem: SoftmaxProblem) -> TritonKernel:
     return TritonKernel(KERNELS[launch.name], launch.kernel_arguments)
 
 
-TWINS = MappingProxyType(dict.fromkeys(KERNELS, softmax_twin))
-LARGEST_SCORES = MappingProxyType({"naive": 80.0})
+TWINS = dict.fromkeys(KERNELS, softmax_twin)
+LARGEST_SCORES = {"naive": 80.0}
 """Variant -> the largest element that it takes: without a maximum to subtract, exponentials above 88 overflow."""
 
 

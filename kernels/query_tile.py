@@ -8,7 +8,6 @@ with the running maximum max' kept in units of log2.
 """
 
 from collections.abc import Callable
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -158,7 +157,7 @@ def twin_of(function: Any) -> Callable[[Launch, Problem], TritonKernel]:
     def twin(launch: Launch, problem: Problem) -> TritonKernel:
         check_runnable(launch)
         names = function.arg_names[len(launch.program.tensors) :]
-        return TritonKernel(function, MappingProxyType({name: launch.kernel_arguments.get(name) for name in names}))
+        return TritonKernel(function, {name: launch.kernel_arguments.get(name) for name in names})
 
     return twin
 

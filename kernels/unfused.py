@@ -4,8 +4,6 @@ Scores, softmax and output are those of `naive`; scale, mask and dropout map sco
 Dropout draws from Philox 4x32-10 by seed and position: the same seed drops the same elements, whatever the launch.
 """
 
-from types import MappingProxyType
-
 import torch
 import triton
 import triton.language as tl
@@ -130,12 +128,12 @@ def mask_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
 
 def dropout_twin(launch: Launch, problem: AttentionProblem, seed: int = 0) -> TritonKernel:
     """The kernel that drops elements of P, and its arguments."""
-    return TritonKernel(dropout_kernel, MappingProxyType({**launch.kernel_arguments, "seed": seed}))
+    return TritonKernel(dropout_kernel, {**launch.kernel_arguments, "seed": seed})
 
 
 ROUNDINGS = Roundings(scores=2, outputs=2)
 """Scores are stored before and after they are scaled, P before and after dropout."""
-TWINS = MappingProxyType({**NAIVE_TWINS, "scale": scale_twin, "mask": mask_twin, "dropout": dropout_twin})
+TWINS = {**NAIVE_TWINS, "scale": scale_twin, "mask": mask_twin, "dropout": dropout_twin}
 
 
 def unfused(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +39,14 @@ _EVERY = (
     Dtype(name="i32", bits=32),
     Dtype(name="fp64", bits=64, tensor_rate="fp64"),
 )
-DTYPES: Mapping[str, Dtype] = MappingProxyType({dtype.name: dtype for dtype in _EVERY})
+DTYPES: Mapping[str, Dtype] = {dtype.name: dtype for dtype in _EVERY}
 """All element types by name."""
 OPERANDS = tuple(dtype.name for dtype in _EVERY if dtype.result)
 """Names of those that the problems of schedules are computed with."""
-TORCH_NAMES: Mapping[str, str] = MappingProxyType({
+TORCH_NAMES: Mapping[str, str] = {
     "float64": "fp64", "double": "fp64", "float32": "fp32", "float": "fp32", "float16": "fp16", "half": "fp16",
     "bfloat16": "bf16", "float8_e4m3fn": "fp8", "int8": "i8", "int32": "i32",
-})  # fmt: skip
+}  # fmt: skip
 """What torch calls them, with and without `torch.` before it."""
 
 

@@ -6,7 +6,6 @@ Tensors on the `meta` device have none. Those on the CPU have values, which kern
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -97,13 +96,13 @@ class RecordedLaunch:
     grid: tuple[int, int, int]
     arguments: Mapping[str, Any]
     tensors: Mapping[str, RecordedTensor]
-    blocks: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    descriptors: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    blocks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    descriptors: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     tuned: int = -1
-    configuration: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    configuration: Mapping[str, Any] = field(default_factory=dict)
     refused: str | None = None
-    pointed: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    pointed: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

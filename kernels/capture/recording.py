@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from math import prod
 from operator import index
-from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
@@ -106,7 +105,7 @@ class Recorder:
         self.mode: OnGpu | None = None
         self._snapshots: dict[tuple[int, int], torch.UntypedStorage] = {}
         self._tuned, self._tuned_count = -1, 0
-        self._configuration: Mapping[str, Any] = MappingProxyType({})
+        self._configuration: Mapping[str, Any] = {}
         self._refused: str | None = None
 
     def jit_run(self) -> Any:
@@ -225,7 +224,7 @@ class Recorder:
         try:
             for config in configs:
                 options = config.all_kwargs()
-                self._configuration = MappingProxyType(options)
+                self._configuration = options
                 follows = callable(given.get("grid")) or config.kwargs in written
                 self._refused = None if follows else NUMBERS.format(tuned.kernel)
                 if config.pre_hook is not None:
@@ -256,17 +255,15 @@ class Recorder:
         return RecordedLaunch(
             function=function,
             grid=axes,
-            arguments=MappingProxyType(arguments),
-            tensors=MappingProxyType(tensors),
-            blocks=MappingProxyType(blocks),
-            descriptors=MappingProxyType(descriptors),
-            options=MappingProxyType(
-                {name: value for name, value in kwargs.items() if name not in names or name in FOR_THE_COMPILER}
-            ),
+            arguments=arguments,
+            tensors=tensors,
+            blocks=blocks,
+            descriptors=descriptors,
+            options={name: value for name, value in kwargs.items() if name not in names or name in FOR_THE_COMPILER},
             tuned=self._tuned,
             configuration=self._configuration,
             refused=self._refused or wrong or _beyond(function.__name__, axes),
-            pointed=MappingProxyType(dict(self.storages.pointed)),
+            pointed=dict(self.storages.pointed),
         )
 
     def _described(self, tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> RecordedTensor:

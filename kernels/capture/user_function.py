@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from triton.runtime.jit import KernelInterface
@@ -18,7 +18,7 @@ from .recording import needs_arguments
 
 WITHOUT_GRID = ("Cannot call @triton.jit'd outside", "'Autotuner' object is not callable")
 """What Triton and Python say of a kernel that is called as a function."""
-NONE: Mapping[str, Any] = MappingProxyType({})
+NONE: Mapping[str, Any] = {}
 """No arguments."""
 INPUTS = "inputs"
 """Name of the function of a user's file that makes what its step is given."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from ..launch.launch import TritonKernel, launches_for, run_all
 from ..query_tile import twin_of
 from .splits import flash_decode_merge_kernel
 
-MERGE = MappingProxyType({"flash_decode_merge": twin_of(flash_decode_merge_kernel)})
+MERGE = {"flash_decode_merge": twin_of(flash_decode_merge_kernel)}
 """The kernel of the merge, for `TWINS` of a schedule of splits."""
 
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -28,19 +27,17 @@ from ...simulator.resolve import asked_config, launches_of
 from ...simulator.schedules.config import Config
 from ...simulator.schedules.registry import find_schedule
 
-TORCH_DTYPES = MappingProxyType(
-    {
-        "fp32": torch.float32,
-        "fp16": torch.float16,
-        "bf16": torch.bfloat16,
-        "fp8": torch.float8_e4m3fn,
-        "u8": torch.uint8,
-        "i8": torch.int8,
-        "i32": torch.int32,
-    }
-)
+TORCH_DTYPES = {
+    "fp32": torch.float32,
+    "fp16": torch.float16,
+    "bf16": torch.bfloat16,
+    "fp8": torch.float8_e4m3fn,
+    "u8": torch.uint8,
+    "i8": torch.int8,
+    "i32": torch.int32,
+}
 """Element type -> torch's."""
-OPERAND_DTYPES = MappingProxyType({name: TORCH_DTYPES[name] for name in OPERANDS})
+OPERAND_DTYPES = {name: TORCH_DTYPES[name] for name in OPERANDS}
 
 INTERPRETED_DEVICE = "h200"
 ALIGNMENT_BYTES = 16
@@ -59,8 +56,8 @@ class TritonKernel:
     """
 
     function: Any
-    arguments: MappingProxyType[str, int | float | bool | str | None]
-    blocks: MappingProxyType[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
+    arguments: Mapping[str, int | float | bool | str | None]
+    blocks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

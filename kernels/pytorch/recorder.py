@@ -7,7 +7,6 @@ numbers that the code itself has made.
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -188,7 +187,7 @@ class Recorder(TorchDispatchMode):
                 overload=str(getattr(function, "_overloadname", "")),
                 inputs=tuple(map(self.storages.operand, inputs)),
                 outputs=tuple(map(self.storages.operand, outputs)),
-                arguments=MappingProxyType({**arguments, **_precision(inputs), **known}),
+                arguments={**arguments, **_precision(inputs), **known},
                 module=place.module,
                 where=place.where,
                 phase=self.phase,
@@ -329,10 +328,10 @@ def _group(schema: Any, args: Any) -> Any:
 def plain_arguments(schema: Any, args: Any, options: Any) -> Mapping[str, Any]:
     """Arguments that are no tensors, by the names of the schema; what is not plain is left out."""
     if schema is None:
-        return MappingProxyType({})
+        return {}
     given = {argument.name: value for argument, value in zip(schema.arguments, args, strict=False)} | options
     made = {name: _plain(value) for name, value in given.items()}
-    return MappingProxyType({name: value for name, value in made.items() if value is not None})
+    return {name: value for name, value in made.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
@@ -127,12 +126,10 @@ class TritonLaunches:
         return RecordedLaunch(
             function=tuner.fn,
             grid=(x, y, z),
-            arguments=MappingProxyType(arguments),
-            tensors=MappingProxyType(tensors),
-            options=MappingProxyType({"num_warps": config.num_warps, "num_stages": config.num_stages}),
-            configuration=MappingProxyType(
-                {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
-            ),
+            arguments=arguments,
+            tensors=tensors,
+            options={"num_warps": config.num_warps, "num_stages": config.num_stages},
+            configuration={**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages},
         )
 
     def _draw(self, tuner: Any, args: Any) -> None:

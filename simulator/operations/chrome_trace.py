@@ -9,7 +9,6 @@ events of `cat` `cpu_op` with `Input Dims`, `Input Strides` and `Input type`, an
 import json
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from types import MappingProxyType
 from typing import Any
 
 from .groups import operation_text
@@ -22,23 +21,21 @@ KERNELS, MODULES, REFUSED = 7, 8, 9
 """Threads of the GPU: torch's profiler calls the default stream 7."""
 OPERATIONS = 1
 """The thread of the host."""
-TYPES: Mapping[str, str] = MappingProxyType(
-    {
-        "uint8": "unsigned char",
-        "int8": "signed char",
-        "int32": "int",
-        "int64": "long int",
-        "float16": "c10::Half",
-        "bfloat16": "c10::BFloat16",
-        "float32": "float",
-        "float64": "double",
-        "complex32": "c10::complex<c10::Half>",
-        "complex64": "c10::complex<float>",
-        "complex128": "c10::complex<double>",
-        "float8_e4m3fn": "c10::Float8_e4m3fn",
-        "float8_e5m2": "c10::Float8_e5m2",
-    }
-)
+TYPES: Mapping[str, str] = {
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int32": "int",
+    "int64": "long int",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex32": "c10::complex<c10::Half>",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+    "float8_e4m3fn": "c10::Float8_e4m3fn",
+    "float8_e5m2": "c10::Float8_e5m2",
+}
 """torch's names of element types -> as its profiler has them, where it has another."""
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from math import prod
-from types import MappingProxyType
 from typing import Any, Literal
 
 Kind = Literal["torch", "triton"]
@@ -16,32 +15,30 @@ Mode = Literal["auto", "eager", "compiled", "max-autotune"]
 """How a step runs: `torch.compile` where the code asks for it, nowhere, around all of it, or with all choices tried."""
 MODES: tuple[Mode, ...] = ("auto", "eager", "compiled", "max-autotune")
 Phase = Literal["forward", "backward", "optimizer"]
-ITEM_BYTES: Mapping[str, int] = MappingProxyType(
-    {
-        "bool": 1,
-        "uint8": 1,
-        "int8": 1,
-        "float8_e4m3fn": 1,
-        "float8_e5m2": 1,
-        "float8_e4m3fnuz": 1,
-        "float8_e5m2fnuz": 1,
-        "float8_e8m0fnu": 1,
-        "float4_e2m1fn_x2": 1,
-        "int16": 2,
-        "uint16": 2,
-        "float16": 2,
-        "bfloat16": 2,
-        "int32": 4,
-        "uint32": 4,
-        "float32": 4,
-        "complex32": 4,
-        "int64": 8,
-        "uint64": 8,
-        "float64": 8,
-        "complex64": 8,
-        "complex128": 16,
-    }
-)
+ITEM_BYTES: Mapping[str, int] = {
+    "bool": 1,
+    "uint8": 1,
+    "int8": 1,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "float8_e4m3fnuz": 1,
+    "float8_e5m2fnuz": 1,
+    "float8_e8m0fnu": 1,
+    "float4_e2m1fn_x2": 1,
+    "int16": 2,
+    "uint16": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "float32": 4,
+    "complex32": 4,
+    "int64": 8,
+    "uint64": 8,
+    "float64": 8,
+    "complex64": 8,
+    "complex128": 16,
+}
 """torch's names of element types -> size of an element [B]."""
 
 
@@ -125,7 +122,7 @@ class Operation:
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     overload: str = ""
-    arguments: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     module: str = ""
     where: str = ""
     phase: Phase = "forward"
@@ -150,7 +147,7 @@ class Operation:
         plain = {name: tuple(value) if isinstance(value, list) else value for name, value in made.items()}
         plain |= {name: tuple(map(_operand, made[name])) for name in ("inputs", "outputs")}
         arguments = {name: tuple(x) if isinstance(x, list) else x for name, x in made["arguments"].items()}
-        return cls(**plain | {"arguments": MappingProxyType(arguments)})
+        return cls(**plain | {"arguments": arguments})
 
 
 def _operand(made: Mapping[str, Any]) -> Operand:

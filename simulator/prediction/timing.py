@@ -9,7 +9,6 @@ graph       between two launches of a replayed CUDA graph: `graph_gap_s` of the 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 from .. import units
 from ..arguments import shown
@@ -17,14 +16,12 @@ from ..device.device import Device
 from ..engine.clock import Activity, sustained_clock_hz
 from .prediction import LaunchPrediction
 
-TIMINGS = MappingProxyType(
-    {
-        "single": "as a single run",
-        "do_bench": "as do_bench shows it",
-        "sustained": "repeated without a pause",
-        "graph": "in a CUDA graph",
-    }
-)
+TIMINGS = {
+    "single": "as a single run",
+    "do_bench": "as do_bench shows it",
+    "sustained": "repeated without a pause",
+    "graph": "in a CUDA graph",
+}
 """How time is measured, and in words."""
 APART = 0.03
 """Share of the time from which on the ways differ so much that all are named."""

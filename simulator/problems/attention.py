@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from math import inf
 from numbers import Real
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ..arguments import shown, truth, whole
@@ -100,22 +99,20 @@ class AttentionProblem(Problem):
         Field(name="softcap", help="Cap of scores, CAP * tanh(score / CAP); 0: none.", default=0.0, metavar="CAP"),
         Field(name="sinks", help="A logit of each query head that joins the sum of its rows.", default=False),
     )
-    ASKS_NOTHING: ClassVar[Mapping[str, Any]] = MappingProxyType(
-        {
-            "head_dim_v": 0,
-            "window": 0,
-            "causal": False,
-            "mask": "",
-            "dropout": 0.0,
-            "lengths": (),
-            "page": 0,
-            "page_order": pages.USUAL,
-            "kv_dtype": "",
-            "softcap": 0.0,
-            "sinks": False,
-        }
-    )
-    IMPLIED: ClassVar[Mapping[str, str]] = MappingProxyType({"causal": "window", "batch": "lengths"})
+    ASKS_NOTHING: ClassVar[Mapping[str, Any]] = {
+        "head_dim_v": 0,
+        "window": 0,
+        "causal": False,
+        "mask": "",
+        "dropout": 0.0,
+        "lengths": (),
+        "page": 0,
+        "page_order": pages.USUAL,
+        "kv_dtype": "",
+        "softcap": 0.0,
+        "sinks": False,
+    }
+    IMPLIED: ClassVar[Mapping[str, str]] = {"causal": "window", "batch": "lengths"}
     HEAD_DIMS: ClassVar[range] = range(16, 513, 8)
 
     batch: int

@@ -6,7 +6,6 @@ place (RoPE); queries have both parts, and the values are the latents themselves
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ..arguments import shown
@@ -33,10 +32,10 @@ class LatentAttentionProblem(AttentionProblem):
         Field(name="latent_dim", help="Elements of a latent, which is key and value (L).", default=512),
         Field(name="rope_dim", help="Elements of a key and a query beside it (R).", default=64),
     )
-    ASKS_NOTHING: ClassVar[Mapping[str, Any]] = MappingProxyType(
-        {name: nothing for name, nothing in AttentionProblem.ASKS_NOTHING.items() if name in TAKEN}
-    )
-    IMPLIED: ClassVar[Mapping[str, str]] = MappingProxyType({"batch": "lengths"})
+    ASKS_NOTHING: ClassVar[Mapping[str, Any]] = {
+        name: nothing for name, nothing in AttentionProblem.ASKS_NOTHING.items() if name in TAKEN
+    }
+    IMPLIED: ClassVar[Mapping[str, str]] = {"batch": "lengths"}
     HEAD_DIMS: ClassVar[range] = range(32, 641, 16)
 
     latent_dim: int = 512

@@ -6,7 +6,6 @@ A problem is a frozen value, one type a file in `problems/`; schedules say which
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from ..arguments import instance, whole
@@ -66,8 +65,8 @@ class Problem(ABC):
     KIND: ClassVar[str]
     MOVES: ClassVar[str]
     FIELDS: ClassVar[tuple[Field, ...]]
-    ASKS_NOTHING: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    IMPLIED: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    ASKS_NOTHING: ClassVar[Mapping[str, Any]] = {}
+    IMPLIED: ClassVar[Mapping[str, str]] = {}
     dtype: str
     batch: int
     heads: int

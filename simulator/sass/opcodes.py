@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from types import MappingProxyType
 from typing import Any
 
 from ..limits import WORD_BYTES
@@ -119,7 +118,7 @@ def _read(name: str) -> Mapping[str, Rule]:
     rules_by_prefix = dict(_read(table["base"])) if "base" in table else {}
     for entry in table["rule"]:
         rules_by_prefix.update(dict.fromkeys(entry["opcodes"], _rule(name, entry)))
-    return MappingProxyType(rules_by_prefix)
+    return rules_by_prefix
 
 
 def _rule(name: str, entry: Mapping[str, Any]) -> Rule:

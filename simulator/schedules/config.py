@@ -1,7 +1,6 @@
 """A configuration: the choices of a schedule that do not change what it computes, by name."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from ..arguments import plain_number
@@ -27,7 +26,7 @@ class Config:
 
     def __init__(self, **chosen: Any) -> None:
         values = {name: plain_number(value) for name, value in chosen.items()}
-        object.__setattr__(self, "_values", MappingProxyType(values))
+        object.__setattr__(self, "_values", values)
 
     def __getattr__(self, name: str) -> Any:
         try:

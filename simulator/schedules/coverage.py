@@ -6,7 +6,6 @@ default. The lists here are by loop nest; a schedule names the one that is made 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 from .options import Value
@@ -16,7 +15,7 @@ ListedPoint = tuple[str, Mapping[str, Value]]
 
 def listed(shape: str, **options: Value) -> ListedPoint:
     """A point of the short list. Args: shape: its name; options: what differs from the default."""
-    return shape, MappingProxyType(options)
+    return shape, options
 
 
 TILED = (

@@ -22,7 +22,6 @@ Source: Milakov and Gimelshein, Online normalizer calculation for softmax (2018)
 """
 
 from dataclasses import replace
-from types import MappingProxyType
 
 from ..device.device import Device
 from ..integers import cdiv
@@ -47,7 +46,7 @@ SOFTMAX_VARIANT = word(
     space=("safe", "online"),
 )
 """How a row's sum is found: `naive` (no maximum), `safe` (maximum first) or `online` (both in one pass)."""
-PASSES = MappingProxyType({"naive": ("sum",), "safe": ("maximum", "sum"), "online": ("normaliser",)})
+PASSES = {"naive": ("sum",), "safe": ("maximum", "sum"), "online": ("normaliser",)}
 """Variant -> its passes over a strip before the one that writes."""
 
 

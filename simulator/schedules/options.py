@@ -6,7 +6,6 @@ Options that several schedules take are declared here once, and each schedule sa
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from ..arguments import shown
 
@@ -62,7 +61,7 @@ def word(name: str, help_: str, values: tuple[str, ...], **rest: object) -> Opti
 
 def declared(*options: Option) -> Mapping[str, Option]:
     """Options by name, for `Schedule.options`."""
-    return MappingProxyType({option.name: option for option in options})
+    return {option.name: option for option in options}
 
 
 def tiled(option: Option, default: Value, *space: Value) -> Option:

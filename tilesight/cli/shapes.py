@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 from ..simulator.problems.attention import AttentionProblem
@@ -24,9 +23,7 @@ LENGTHS = {
     "seqlen_k": "Key length (N).  [default: --seqlen]",
 }
 FORWARD = "forward"
-PASSES: Mapping[str, type[AttentionProblem]] = MappingProxyType(
-    {FORWARD: AttentionProblem, "backward": AttentionBackwardProblem}
-)
+PASSES: Mapping[str, type[AttentionProblem]] = {FORWARD: AttentionProblem, "backward": AttentionBackwardProblem}
 """Value of --pass -> what is computed."""
 BOTH = "both"
 """Value of --pass that asks for a training step: each pass by itself, and their sum."""

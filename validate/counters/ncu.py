@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
 from typing import Literal
 
 from .ncu_output import CountedLaunch, NcuFailed, offered, parse
@@ -31,12 +30,10 @@ OLDEST = (2022, 3)
 ESSENTIAL = ("hbm_read_bytes", "hbm_write_bytes", "cycles", "time_s")
 """Fields without which counters are not worth a run."""
 Repeated = Literal["program", "launch"]
-REPEATING: Mapping[Repeated, Mapping[str, str]] = MappingProxyType(
-    {
-        "program": {"--replay-mode": "application", "--cache-control": "none"},
-        "launch": {"--replay-mode": "kernel", "--cache-control": "all"},
-    }
-)
+REPEATING: Mapping[Repeated, Mapping[str, str]] = {
+    "program": {"--replay-mode": "application", "--cache-control": "none"},
+    "launch": {"--replay-mode": "kernel", "--cache-control": "all"},
+}
 """What is repeated for each set of counters: all that the program does; or each launch by itself, its data put back and
 all caches emptied before each time, so that the program starts only once (7 s in place of 26 s)."""
 KNOWN_COPY = f"{__package__}.self_check"

@@ -7,7 +7,6 @@ A field that no alternative covers has no value: a GPU whose L2 is one piece has
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from .ncu_output import CountedLaunch, NcuFailed
 
@@ -100,28 +99,26 @@ COUNTERS = (
 )
 """What is counted of every launch."""
 
-UNITS: Mapping[str, tuple[str, float]] = MappingProxyType(
-    {
-        "byte": ("byte", 1.0),
-        "Kbyte": ("byte", 1e3),
-        "Mbyte": ("byte", 1e6),
-        "Gbyte": ("byte", 1e9),
-        "byte/block": ("byte", 1.0),
-        "Kbyte/block": ("byte", 1e3),
-        "sector": ("byte", 32.0),
-        "cycle": ("cycle", 1.0),
-        "s": ("second", 1.0),
-        "second": ("second", 1.0),
-        "ms": ("second", 1e-3),
-        "msecond": ("second", 1e-3),
-        "us": ("second", 1e-6),
-        "usecond": ("second", 1e-6),
-        "ns": ("second", 1e-9),
-        "nsecond": ("second", 1e-9),
-        "inst": ("instruction", 1.0),
-        "register/thread": ("register", 1.0),
-    }
-)
+UNITS: Mapping[str, tuple[str, float]] = {
+    "byte": ("byte", 1.0),
+    "Kbyte": ("byte", 1e3),
+    "Mbyte": ("byte", 1e6),
+    "Gbyte": ("byte", 1e9),
+    "byte/block": ("byte", 1.0),
+    "Kbyte/block": ("byte", 1e3),
+    "sector": ("byte", 32.0),
+    "cycle": ("cycle", 1.0),
+    "s": ("second", 1.0),
+    "second": ("second", 1.0),
+    "ms": ("second", 1e-3),
+    "msecond": ("second", 1e-3),
+    "us": ("second", 1e-6),
+    "usecond": ("second", 1e-6),
+    "ns": ("second", 1e-9),
+    "nsecond": ("second", 1e-9),
+    "inst": ("instruction", 1.0),
+    "register/thread": ("register", 1.0),
+}
 """Unit as ncu writes it (sizes in powers of 1000, a sector is 32 B) -> dimension, and how many of our unit it is."""
 
 ALWAYS_OFFERED = "launch__"

@@ -6,7 +6,6 @@ good and bad: half of them in groups of configurations of one shape (so that ran
 
 import random
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import Any
 
 from ...simulator.device.device import Device
@@ -24,7 +23,7 @@ from .shapes import SHAPES, problem_for
 DRAWN_POINTS = 320
 GROUP = 11
 """Configurations of one shape, where a shape has a group."""
-GROUP_S = MappingProxyType({"prefill": 3e-4, "masked": 3e-4, "chunk": 1e-4, "decode": 3e-5, "latent": 3e-5})
+GROUP_S = {"prefill": 3e-4, "masked": 3e-4, "chunk": 1e-4, "decode": 3e-5, "latent": 3e-5}
 """Shortest estimated run of a shape that gets a group: rankings of launch overheads say nothing [s]."""
 PASS_S = 0.05
 """Longest estimated time of one run of all launches of a drawn point; measuring takes some tens of runs [s]."""

@@ -8,7 +8,6 @@ On a GPU they take CUDA tensors, in Triton's interpreter (TRITON_INTERPRET=1) th
 
 from collections.abc import Callable
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any
 
 from ..kernels.launch.availability import missing_package
@@ -21,11 +20,16 @@ SHAPES = ((5, 7), (64, 64), (64, 32), (64, 96), (33, 65), (70, 40), (1, 1), (1, 
 ROW_SHAPES = ((3, 5), (4, 64), (4, 128), (16, 192), (2, 33), (1, 1), (3, 130), (2, 1025))
 BLOCK_M = 64
 BLOCK_N = 32
-COMMON = MappingProxyType({"dtypes": ["fp16", "bf16", "fp32"], "blocks": [32, 64], "block": "block_n"})
-ATTENTION = MappingProxyType(
-    {"adapter": "attention", "rank": 4, "causal": "last", "shapes": SHAPES, "head_dims": [16], "products": "tf32"}
-)
-ROWS = MappingProxyType({"adapter": "softmax", "rank": 2, "lse": "none", "shapes": ROW_SHAPES})
+COMMON = {"dtypes": ["fp16", "bf16", "fp32"], "blocks": [32, 64], "block": "block_n"}
+ATTENTION = {
+    "adapter": "attention",
+    "rank": 4,
+    "causal": "last",
+    "shapes": SHAPES,
+    "head_dims": [16],
+    "products": "tf32",
+}
+ROWS = {"adapter": "softmax", "rank": 2, "lse": "none", "shapes": ROW_SHAPES}
 
 
 def names() -> tuple[str, ...]:

@@ -3,8 +3,6 @@
 Calls follow each other on the same tensors, so L2 keeps keys and values that fit into it.
 """
 
-from types import MappingProxyType
-
 from ...simulator.device.device import Device
 from ...simulator.operations.operation import Operand, Operation
 from .rows import TableRow
@@ -44,7 +42,7 @@ def attention_call(row: TableRow) -> list[Operation]:
             name=name,
             inputs=(query, *caches, table),
             outputs=(output,),
-            arguments=MappingProxyType(said),
+            arguments=said,
         ),
     ]
 

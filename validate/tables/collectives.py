@@ -1,7 +1,5 @@
 """What a row of collectives should take: the price of `torch.distributed`'s call, alone on the links of its GPUs."""
 
-from types import MappingProxyType
-
 from ...simulator.device.device import Device
 from ...simulator.operations.families.collectives import RANKS
 from ...simulator.operations.operation import Operand, Operation
@@ -26,7 +24,7 @@ def collective_call(row: TableRow) -> list[Operation]:
     read = elements // (gpus if row.source == "all_gather" else 1)
     written = elements // (gpus if row.source == "reduce_scatter" else 1)
     given, made = (_data(*data, row.dtype) for data in ((DATA, read), (RESULT, written)))
-    said = MappingProxyType({RANKS: gpus})
+    said = {RANKS: gpus}
     return [Operation(kind="torch", name=name, inputs=(given,), outputs=(made,), arguments=said)]
 
 

@@ -6,7 +6,6 @@ are not nested. `nn.TransformerEncoderLayer` and `nn.MultiheadAttention` run the
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -124,13 +123,11 @@ def _masked(scores: Tensor, mask: Tensor, mask_type: int | None) -> Tensor:
     return weights
 
 
-LAYERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {
-        "_native_multi_head_attention": multi_head_attention,
-        "_transformer_encoder_layer_fwd": encoder_layer,
-        "_efficientzerotensor": torch.zeros,  # without memory, until a kernel of compiled code reads it
-    }
-)
+LAYERS: Mapping[str, Callable[..., Any]] = {
+    "_native_multi_head_attention": multi_head_attention,
+    "_transformer_encoder_layer_fwd": encoder_layer,
+    "_efficientzerotensor": torch.zeros,  # without memory, until a kernel of compiled code reads it
+}
 """torch's name -> the same, written out."""
 
 
@@ -177,12 +174,10 @@ def parts_of(function: Any) -> Callable[..., Any] | None:
     return function.decompose if composed else None
 
 
-SHAPES: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {
-        "_native_multi_head_attention": _attended,
-        "_transformer_encoder_layer_fwd": _layer,
-        "_thnn_fused_gru_cell": _gru_cell,
-        "_thnn_fused_lstm_cell": _lstm_cell,
-    }
-)
+SHAPES: Mapping[str, Callable[..., Any]] = {
+    "_native_multi_head_attention": _attended,
+    "_transformer_encoder_layer_fwd": _layer,
+    "_thnn_fused_gru_cell": _gru_cell,
+    "_thnn_fused_lstm_cell": _lstm_cell,
+}
 """torch's name -> what it gives, without values."""

@@ -5,7 +5,6 @@ some of these programs leave the last one less. CTAs beyond a sequence's splits 
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 from ...device.device import Device
 from ...integers import cdiv
@@ -57,22 +56,18 @@ def _flash_attention_3(problem: AttentionProblem, decode: Decode) -> Splits:
     return flash_attention_3_splits(decode, block_m=block_m, block_n=block_n, kv_row_bytes=row_bytes)
 
 
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        "vllm": lambda problem, decode: vllm_triton_splits(decode, seqlen_q=problem.seqlen_q),
-        "sglang": lambda problem, decode: sglang_triton_splits(decode, seqlen_q=problem.seqlen_q),
-        "flashinfer": lambda problem, decode: flashinfer_plan_splits(
-            decode, head_dim=problem.value_dim, page_size=problem.page or USUAL_PAGE
-        ),
-        "flash-attention-3": _flash_attention_3,
-    }
-)
-LATENT_RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        "vllm": lambda problem, decode: vllm_triton_mla_splits(decode),
-        "sglang": lambda problem, decode: sglang_triton_splits(decode, seqlen_q=problem.seqlen_q),
-    }
-)
+RULES: Mapping[str, Rule] = {
+    "vllm": lambda problem, decode: vllm_triton_splits(decode, seqlen_q=problem.seqlen_q),
+    "sglang": lambda problem, decode: sglang_triton_splits(decode, seqlen_q=problem.seqlen_q),
+    "flashinfer": lambda problem, decode: flashinfer_plan_splits(
+        decode, head_dim=problem.value_dim, page_size=problem.page or USUAL_PAGE
+    ),
+    "flash-attention-3": _flash_attention_3,
+}
+LATENT_RULES: Mapping[str, Rule] = {
+    "vllm": lambda problem, decode: vllm_triton_mla_splits(decode),
+    "sglang": lambda problem, decode: sglang_triton_splits(decode, seqlen_q=problem.seqlen_q),
+}
 """Of latents."""
 TITLES = {
     "vllm": "vLLM Triton",

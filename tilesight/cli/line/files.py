@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import typer
@@ -49,7 +48,7 @@ def _of_values(text: str) -> Iterable[str]:
     return (part.rpartition("@")[2] for part in text.split(";"))
 
 
-READS: Mapping[str, Files] = MappingProxyType(
+READS: Mapping[str, Files] = (
     dict.fromkeys(("target", "old", "new"), _of_target)
     | dict.fromkeys(("--device", "name"), _listed)
     | dict.fromkeys(("--mask", "--problem"), _of_key)

@@ -10,7 +10,6 @@ or, where the default is None, is found by trying.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from types import MappingProxyType
 from typing import Any
 
 from .formats import FORMATS, NUMPY_DTYPES, Format
@@ -18,23 +17,21 @@ from .formats import FORMATS, NUMPY_DTYPES, Format
 ATTRIBUTE = "softmax_laws"
 ADAPTERS = ("softmax", "attention", "merge", "streaming")
 DTYPES = ("fp32", "fp64", "fp16", "bf16")
-ALLOWED: MappingProxyType[str, tuple[Any, ...]] = MappingProxyType(
-    {
-        "adapter": (None, *ADAPTERS),
-        "arrays": (None, "numpy", "torch", "cuda"),
-        "dtype": (None, *DTYPES),
-        "rank": (None, 1, 2, 3, 4),
-        "masking": ("rows", "entries", "none"),
-        "nonfinite": ("propagate", "undefined"),
-        "causal": (None, "none", "square", "first", "last"),
-        "scale": ("sqrt", "one"),
-        "lse": (None, "natural", "log2", "none"),
-        "state": ("accumulated", "normalised"),
-        "compute": (None, *FORMATS),
-        "products": (None, *FORMATS),
-        "weights": (None, *FORMATS),
-    }
-)
+ALLOWED: Mapping[str, tuple[Any, ...]] = {
+    "adapter": (None, *ADAPTERS),
+    "arrays": (None, "numpy", "torch", "cuda"),
+    "dtype": (None, *DTYPES),
+    "rank": (None, 1, 2, 3, 4),
+    "masking": ("rows", "entries", "none"),
+    "nonfinite": ("propagate", "undefined"),
+    "causal": (None, "none", "square", "first", "last"),
+    "scale": ("sqrt", "one"),
+    "lse": (None, "natural", "log2", "none"),
+    "state": ("accumulated", "normalised"),
+    "compute": (None, *FORMATS),
+    "products": (None, *FORMATS),
+    "weights": (None, *FORMATS),
+}
 """Fields that hold one of a few words."""
 
 

@@ -1,7 +1,7 @@
 """Number formats: an fp64 array rounded to one, and what a rounding to it costs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -32,19 +32,15 @@ class Format:
 
 
 FLOAT32_LARGEST = float(np.finfo(np.float32).max)
-FORMATS = MappingProxyType(
-    {
-        "fp64": Format(digits=53, smallest=2.0**-1074, lost=2.0**-1022, largest=float(np.finfo(np.float64).max)),
-        "fp32": Format(digits=24, smallest=2.0**-149, lost=2.0**-126, largest=FLOAT32_LARGEST),
-        "tf32": Format(digits=11, smallest=2.0**-136, lost=2.0**-126, largest=FLOAT32_LARGEST),
-        "bf16": Format(digits=8, smallest=2.0**-133, lost=2.0**-126, largest=(2.0 - 2.0**-7) * 2.0**127),
-        "fp16": Format(digits=11, smallest=2.0**-24, lost=2.0**-24, largest=65504.0),
-    }
-)
-NUMPY_DTYPES: MappingProxyType[str, Any] = MappingProxyType(
-    {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16}
-)
-NAMES = MappingProxyType({"float64": "fp64", "float32": "fp32", "bfloat16": "bf16", "float16": "fp16"})
+FORMATS = {
+    "fp64": Format(digits=53, smallest=2.0**-1074, lost=2.0**-1022, largest=float(np.finfo(np.float64).max)),
+    "fp32": Format(digits=24, smallest=2.0**-149, lost=2.0**-126, largest=FLOAT32_LARGEST),
+    "tf32": Format(digits=11, smallest=2.0**-136, lost=2.0**-126, largest=FLOAT32_LARGEST),
+    "bf16": Format(digits=8, smallest=2.0**-133, lost=2.0**-126, largest=(2.0 - 2.0**-7) * 2.0**127),
+    "fp16": Format(digits=11, smallest=2.0**-24, lost=2.0**-24, largest=65504.0),
+}
+NUMPY_DTYPES: Mapping[str, Any] = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16}
+NAMES = {"float64": "fp64", "float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 """Format of a dtype by the name that numpy and torch give it."""
 
 

@@ -1,7 +1,6 @@
 """Arrays that softmax implementations find hard, each made by a short expression that a counter-example can print."""
 
-from collections.abc import Callable, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,12 +73,10 @@ def keys_of(x: Array, dims: int) -> Array:
     return k
 
 
-FUNCTIONS: MappingProxyType[str, Callable[..., Array]] = MappingProxyType(
-    {
-        function.__name__: function
-        for function in (counting, falling, keys_of, masked, normal, one_hot, outliers, pointers, rising)
-    }
-)
+FUNCTIONS: Mapping[str, Callable[..., Array]] = {
+    function.__name__: function
+    for function in (counting, falling, keys_of, masked, normal, one_hot, outliers, pointers, rising)
+}
 """By name, as expressions use them."""
 
 

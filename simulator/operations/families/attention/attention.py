@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, prod
-from types import MappingProxyType
 from typing import Literal
 
 from ...cost_model import KernelCostModel, memset, scratch
@@ -30,7 +29,7 @@ TILE = 128
 """Query rows of a CTA."""
 KEYS = 64
 """Keys of a step."""
-HEAD_DIMS: Mapping[str, int] = MappingProxyType({"cudnn": 64, "flash": 32, "efficient": 8})
+HEAD_DIMS: Mapping[str, int] = {"cudnn": 64, "flash": 32, "efficient": 8}
 """Head dims are padded to a multiple of these. Source: names of cuDNN's kernels (72 runs as 128), the instances of
 FlashAttention-2's; CUTLASS's are taken to pad none."""
 SPLIT_BELOW = 0.8
