@@ -30,10 +30,10 @@ class Host:
     name: str = ""
     devices: tuple[str, ...] = ()
     links: str = ""
-    gpus: int = number(1, 1024, whole=True, doc="GPUs that its links join")
-    nvlink_bytes_per_s: float = number(0, 1e14, optional=True, doc="NVLink bandwidth out of a GPU; 0: it has none")
-    pcie_bytes_per_s: float = number(0, 1e12, optional=True, doc="PCIe bandwidth out of a GPU, where no NVLink is")
-    nic_bytes_per_s: float = number(0, 1e13, optional=True, doc="bandwidth of a GPU's NIC to other hosts; 0: not known")
+    gpus: int = number(1, 1024, "GPUs that its links join")
+    nvlink_bytes_per_s: float = number(0, 1e14, "NVLink bandwidth out of a GPU; 0: it has none", optional=True)
+    pcie_bytes_per_s: float = number(0, 1e12, "PCIe bandwidth out of a GPU, where no NVLink is", optional=True)
+    nic_bytes_per_s: float = number(0, 1e13, "bandwidth of a GPU's NIC to other hosts; 0: not known", optional=True)
     provenance: dict[str, Provenance] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:

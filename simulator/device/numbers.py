@@ -28,24 +28,25 @@ class Provenance:
     source: str
 
 
-def number(
-    low: float, high: float, *, whole: bool = False, optional: bool = False, count: int = 0, doc: str, part: str = ""
-) -> Any:
+def number(low: float, high: float, doc: str, *, optional: bool = False, count: int = 0) -> Any:
     """A field with its allowed range.
 
     Args:
+        doc: what `tilesight devices NAME` prints beside it.
         count: how many values the number is a list of; 0: a single one.
-        doc: what `tilesight devices NAME` prints beside it; part: of the model that reads it.
     """
-    metadata = {
-        "low": low, "high": high, "whole": whole, "optional": optional, "count": count, "doc": doc, "part": part,
-    }  # fmt: skip
+    metadata = {"low": low, "high": high, "optional": optional, "count": count, "doc": doc}
     return field(default=0, metadata=metadata) if optional else field(metadata=metadata)
 
 
 def numbers_of(kind: type) -> list[Field[Any]]:
     """The numeric fields of a class, in order; `metadata` holds the arguments of `number`."""
     return [item for item in fields(kind) if "doc" in item.metadata]
+
+
+def is_whole(item: Field[Any]) -> bool:
+    """Whether a number, or each of a list, is a whole one."""
+    return item.type in (int, tuple[int, ...])
 
 
 def check_number(item: Field[Any], value: object) -> None:
@@ -65,7 +66,7 @@ def check_value(name: str, item: Field[Any], value: object) -> None:
     low, high = item.metadata["low"], item.metadata["high"]
     if isinstance(value, bool) or not isinstance(value, Real) or not low <= value <= high:
         raise ValueError(f"{name} = {shown(value)}: must be a number from {low:g} to {high:g}")
-    if item.metadata["whole"] and value % 1:
+    if is_whole(item) and value % 1:
         raise ValueError(f"{name} = {value!r}: must be a whole number from {low:g} to {high:g}")
 
 

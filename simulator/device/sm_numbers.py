@@ -9,18 +9,25 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, replace
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from ..names import unknown
-from .numbers import Provenance, check_keys, check_number, number, numbers_of, read_entry
+from .numbers import Provenance, check_keys, check_number, names_in, number, numbers_of, read_entry, text_in
 
 SM_TABLE, BASE = "sm", "base"
 CARRIED_OVER = "carried over from "
 """How the source of a number of another architecture begins; its kind is `assumed`."""
 CODE, TILES, L1, CLOCK, HBM, CTAS = "machine code", "tiles", "L1", "clock", "device memory", "CTAs"
 """Parts of the model that read numbers: cycles of a step from machine code, or from tile sizes; and the engine."""
-PARTS = (CODE, TILES, L1, CLOCK, HBM, CTAS)
+PARTS = {
+    "ldgsts_extra_cycles": CODE,
+    "tiles_mma_latency_cycles": TILES,
+    "l1_reach_fractions": L1,
+    "clock_free_clusters_ctas": CLOCK,
+    "cta_place_cycles": CTAS,
+    "hbm_channel_bytes": HBM,
+}
+"""The first number of each part -> the part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,139 +38,107 @@ class SmNumbers:
         ValueError: a number is out of its physical range; the text names field, value and range.
     """
 
-    ldgsts_extra_cycles: float = number(0, 1e4, part=CODE, doc="LDGSTS beyond the latency of an L2 hit")
-    tma_load_extra_cycles: float = number(0, 1e4, part=CODE, doc="a TMA load beyond the latency of an L2 hit")
+    ldgsts_extra_cycles: float = number(0, 1e4, "LDGSTS beyond the latency of an L2 hit")
+    tma_load_extra_cycles: float = number(0, 1e4, "a TMA load beyond the latency of an L2 hit")
     tma_load_after_store_cycles: float = number(
-        0, 1e4, part=CODE, doc="a TMA load sets out so much later than stores before it have left"
+        0, 1e4, "a TMA load sets out so much later than stores before it have left"
     )
-    l2_read_cycles_per_line: float = number(0.1, 100, part=CODE, doc="each 128 B on the way from L2 into an SM")
-    l2_write_cycles_per_line: float = number(0.1, 100, part=CODE, doc="each 128 B on the way to L2, all SMs writing")
-    l2_write_lone_cycles_per_line: float = number(0.1, 100, part=CODE, doc="the same at least, however few SMs write")
-    l2_write_part_sector_factor: float = number(
-        1, 10, part=CODE, doc="a store of single elements of a sector, over one of all of it"
-    )
-    l2_write_queue_lines: float = number(1, 1e4, part=CODE, doc="lines behind L1 that wait to leave an SM")
-    l2_write_queue_narrow_lines: float = number(1, 1e4, part=CODE, doc="the same, of stores of single elements")
-    lsu_interval_cycles: float = number(1, 100, part=CODE, doc="between two memory instructions of a sub-core")
-    lsu_queue_instructions: int = number(
-        1, 63, whole=True, part=CODE, doc="memory instructions of a sub-core that wait in front of L1"
-    )
-    memory_operand_read_cycles: float = number(0, 1000, part=CODE, doc="until a memory instruction has read registers")
-    smem_store_word_read_cycles: float = number(0, 1000, part=CODE, doc="more for each further word that STS reads")
-    shfl_smem_passes: float = number(1, 10, part=CODE, doc="how often SHFL passes shared memory beside wgmma")
-    ldgsts_smem_turn_fraction: float = number(0, 1, part=CODE, doc="LDGSTS's turn at L1, over the lines it writes")
-    uniform_interval_cycles: float = number(0, 100, part=CODE, doc="between two instructions of the uniform datapath")
-    imad_wide_pair_cycles: int = number(
-        0, 100, whole=True, part=CODE, doc="that IMAD.WIDE of two registers and a pair holds its warp longer"
-    )
-    bsync_cycles: int = number(0, 1000, whole=True, part=CODE, doc="from the end of a divergent branch to what follows")
-    membar_gpu_cycles: int = number(0, 1e5, whole=True, part=CODE, doc="MEMBAR for all SMs, behind a store: at least")
-    atomic_extra_cycles: float = number(0, 1e4, part=CODE, doc="what an atomic gives back, beyond an L2 hit")
-    barrier_arrival_cycles: float = number(0, 1000, part=CODE, doc="bar.sync: for each warp that arrives")
-    barrier_release_cycles: float = number(0, 1000, part=CODE, doc="bar.sync: from the last arrival to the release")
-    fetch_core_bytes: float = number(128, 1e9, part=CODE, doc="code that a sub-core has at hand")
-    fetch_sm_bytes: float = number(128, 1e9, part=CODE, doc="code that an SM has at hand")
-    fetch_turn_cycles: float = number(0, 1000, part=CODE, doc="from warp to warp that a sub-core gives 128 B of code")
-    fetch_sm_cycles: float = number(0, 1e4, part=CODE, doc="that a warp waits for 128 B of code from the SM's cache")
-    fetch_l2_cycles: float = number(0, 1e4, part=CODE, doc="the same, from L2")
-    fetch_l2_line_cycles: float = number(0, 1e4, part=CODE, doc="from 128 B of code that L2 gives an SM to the next")
-    cta_replacement_cycles: float = number(
-        0, 1e5, part=CODE, doc="from a CTA's end to the start of the next in its place"
-    )
-    wgmma_wait_release_cycles: float = number(
-        0, 1e4, part=CODE, doc="from the end of wgmma to who waits for it, A in registers"
-    )
-    wgmma_queue_products: int = number(1, 32, whole=True, part=CODE, doc="products of a warpgroup issued, not started")
-    wgmma_registers_least_cycles: float = number(1, 1e4, part=CODE, doc="a product with A in registers, at least")
-    wgmma_length_jitter_fraction: float = number(0, 0.9, part=CODE, doc="by which part a product is longer or shorter")
+    l2_read_cycles_per_line: float = number(0.1, 100, "each 128 B on the way from L2 into an SM")
+    l2_write_cycles_per_line: float = number(0.1, 100, "each 128 B on the way to L2, all SMs writing")
+    l2_write_lone_cycles_per_line: float = number(0.1, 100, "the same at least, however few SMs write")
+    l2_write_part_sector_factor: float = number(1, 10, "a store of single elements of a sector, over one of all of it")
+    l2_write_queue_lines: float = number(1, 1e4, "lines behind L1 that wait to leave an SM")
+    l2_write_queue_narrow_lines: float = number(1, 1e4, "the same, of stores of single elements")
+    lsu_interval_cycles: float = number(1, 100, "between two memory instructions of a sub-core")
+    lsu_queue_instructions: int = number(1, 63, "memory instructions of a sub-core that wait in front of L1")
+    memory_operand_read_cycles: float = number(0, 1000, "until a memory instruction has read registers")
+    smem_store_word_read_cycles: float = number(0, 1000, "more for each further word that STS reads")
+    shfl_smem_passes: float = number(1, 10, "how often SHFL passes shared memory beside wgmma")
+    ldgsts_smem_turn_fraction: float = number(0, 1, "LDGSTS's turn at L1, over the lines it writes")
+    uniform_interval_cycles: float = number(0, 100, "between two instructions of the uniform datapath")
+    imad_wide_pair_cycles: int = number(0, 100, "that IMAD.WIDE of two registers and a pair holds its warp longer")
+    bsync_cycles: int = number(0, 1000, "from the end of a divergent branch to what follows")
+    membar_gpu_cycles: int = number(0, 1e5, "MEMBAR for all SMs, behind a store: at least")
+    atomic_extra_cycles: float = number(0, 1e4, "what an atomic gives back, beyond an L2 hit")
+    barrier_arrival_cycles: float = number(0, 1000, "bar.sync: for each warp that arrives")
+    barrier_release_cycles: float = number(0, 1000, "bar.sync: from the last arrival to the release")
+    fetch_core_bytes: float = number(128, 1e9, "code that a sub-core has at hand")
+    fetch_sm_bytes: float = number(128, 1e9, "code that an SM has at hand")
+    fetch_turn_cycles: float = number(0, 1000, "from warp to warp that a sub-core gives 128 B of code")
+    fetch_sm_cycles: float = number(0, 1e4, "that a warp waits for 128 B of code from the SM's cache")
+    fetch_l2_cycles: float = number(0, 1e4, "the same, from L2")
+    fetch_l2_line_cycles: float = number(0, 1e4, "from 128 B of code that L2 gives an SM to the next")
+    cta_replacement_cycles: float = number(0, 1e5, "from a CTA's end to the start of the next in its place")
+    wgmma_wait_release_cycles: float = number(0, 1e4, "from the end of wgmma to who waits for it, A in registers")
+    wgmma_queue_products: int = number(1, 32, "products of a warpgroup issued, not started")
+    wgmma_registers_least_cycles: float = number(1, 1e4, "a product with A in registers, at least")
+    wgmma_length_jitter_fraction: float = number(0, 0.9, "by which part a product is longer or shorter")
     wgmma_port_instruction_cycles: float = number(
-        1, 100, part=CODE, doc="beside wgmma, from instruction to instruction through the register port"
+        1, 100, "beside wgmma, from instruction to instruction through the register port"
     )
-    wgmma_port_slack_instructions: float = number(0, 1000, part=CODE, doc="of them that may issue at once")
-    wgmma_port_run_instructions: int = number(
-        1, 1000, whole=True, part=CODE, doc="without a gap, after which wgmma waits for them"
-    )
-    wgmma_port_run_factor: float = number(0, 100, part=CODE, doc="how long it waits, over what they take")
-    mufu_port_reads: float = number(0, 10, part=CODE, doc="turns of MUFU at the register port; others have one")
-    wgmma_smem_most_fraction: float = number(
-        0, 0.999, part=CODE, doc="of shared memory that wgmma takes from others, at most"
-    )
-    wgmma_smem_from_reads_fraction: float = number(0, 0.999, part=CODE, doc="that it takes from reads, at least")
-    wgmma_smem_all_fraction: float = number(0, 1, part=CODE, doc="from which on others wait for wgmma to end")
-    wgmma_smem_line_hold_cycles: float = number(0, 100, part=CODE, doc="by which each of their lines delays the next")
-    spill_l1_kept_fraction: float = number(
-        0, 10, part=CODE, doc="L1 has spilled registers up to so much of its room later"
-    )
-    spill_l1_lost_fraction: float = number(0, 10, part=CODE, doc="and none of them from so much of its room on")
-    clock_restart_short_fraction: float = number(0, 1, part=CODE, doc="cost of a restart after the shortest pause")
-    clock_restart_full_cycles: float = number(1, 1e6, part=CODE, doc="pause beyond the rest that costs a whole one")
+    wgmma_port_slack_instructions: float = number(0, 1000, "of them that may issue at once")
+    wgmma_port_run_instructions: int = number(1, 1000, "without a gap, after which wgmma waits for them")
+    wgmma_port_run_factor: float = number(0, 100, "how long it waits, over what they take")
+    mufu_port_reads: float = number(0, 10, "turns of MUFU at the register port; others have one")
+    wgmma_smem_most_fraction: float = number(0, 0.999, "of shared memory that wgmma takes from others, at most")
+    wgmma_smem_from_reads_fraction: float = number(0, 0.999, "that it takes from reads, at least")
+    wgmma_smem_all_fraction: float = number(0, 1, "from which on others wait for wgmma to end")
+    wgmma_smem_line_hold_cycles: float = number(0, 100, "by which each of their lines delays the next")
+    spill_l1_kept_fraction: float = number(0, 10, "L1 has spilled registers up to so much of its room later")
+    spill_l1_lost_fraction: float = number(0, 10, "and none of them from so much of its room on")
+    clock_restart_short_fraction: float = number(0, 1, "cost of a restart after the shortest pause")
+    clock_restart_full_cycles: float = number(1, 1e6, "pause beyond the rest that costs a whole one")
 
-    tiles_mma_latency_cycles: float = number(0, 1e4, part=TILES, doc="from the last mma.sync to a use of its result")
-    tiles_wgmma_latency_cycles: float = number(0, 1e4, part=TILES, doc="from the end of wgmma to a use of its result")
-    tiles_tcgen05_latency_cycles: float = number(0, 1e4, part=TILES, doc="the same of tcgen05")
-    tiles_shuffle_cycles: float = number(0, 1e4, part=TILES, doc="a shuffle, of which a row reduction takes two")
-    tiles_mufu_latency_cycles: float = number(0, 1e4, part=TILES, doc="from an exponential to a use of it")
-    tiles_barrier_cycles: float = number(0, 1e4, part=TILES, doc="a barrier, the wait for it included")
-    tiles_wgmma_extra_issue_slots: float = number(
-        0, 100, part=TILES, doc="that an arithmetic instruction takes beside wgmma"
-    )
+    tiles_mma_latency_cycles: float = number(0, 1e4, "from the last mma.sync to a use of its result")
+    tiles_wgmma_latency_cycles: float = number(0, 1e4, "from the end of wgmma to a use of its result")
+    tiles_tcgen05_latency_cycles: float = number(0, 1e4, "the same of tcgen05")
+    tiles_shuffle_cycles: float = number(0, 1e4, "a shuffle, of which a row reduction takes two")
+    tiles_mufu_latency_cycles: float = number(0, 1e4, "from an exponential to a use of it")
+    tiles_barrier_cycles: float = number(0, 1e4, "a barrier, the wait for it included")
+    tiles_wgmma_extra_issue_slots: float = number(0, 100, "that an arithmetic instruction takes beside wgmma")
 
-    l1_reach_fractions: tuple[float, ...] = number(
-        0, 4, count=7, part=L1, doc="what was moved since a use of L1, over its room"
-    )
+    l1_reach_fractions: tuple[float, ...] = number(0, 4, "what was moved since a use of L1, over its room", count=7)
     l1_whole_reach_fractions: tuple[float, ...] = number(
-        0, 4, count=7, part=L1, doc="the same where shared memory leaves nearly all of L1"
+        0, 4, "the same where shared memory leaves nearly all of L1", count=7
     )
     l1_room_fractions: tuple[float, ...] = number(
-        0, 1, count=2, part=L1, doc="of L1 up to which the first of these holds, and from which on the second does"
+        0, 1, "of L1 up to which the first of these holds, and from which on the second does", count=2
     )
-    l1_hit_fractions: tuple[float, ...] = number(0, 1, count=7, part=L1, doc="share of a load that then hits")
+    l1_hit_fractions: tuple[float, ...] = number(0, 1, "share of a load that then hits", count=7)
 
     clock_free_clusters_ctas: int = number(
-        0, 1024, whole=True, part=CLOCK, doc="CTAs up to which some cluster of SMs is idle and keeps the boost clock"
+        0, 1024, "CTAs up to which some cluster of SMs is idle and keeps the boost clock"
     )
-    clock_lone_ctas: int = number(0, 1024, whole=True, part=CLOCK, doc="CTAs up to which each has a cluster of SMs")
-    clock_power_exponent: float = number(1, 10, part=CLOCK, doc="power goes with this power of the clock")
-    clock_fill_power_fraction: float = number(
-        0, 10, part=CLOCK, doc="power of full traffic from L2, over that of all tensor cores"
-    )
-    clock_mixed_tensor_fraction: float = number(0.01, 1, part=CLOCK, doc="of the tensor cores, in the mixed load")
-    clock_mixed_hbm_fraction: float = number(0.01, 1, part=CLOCK, doc="of the bandwidth of HBM, in the mixed load")
-    clock_cluster_ranks: tuple[int, ...] = number(
-        0, 7, whole=True, count=8, part=CLOCK, doc="rank of each cluster of SMs by its clock"
-    )
+    clock_lone_ctas: int = number(0, 1024, "CTAs up to which each has a cluster of SMs")
+    clock_power_exponent: float = number(1, 10, "power goes with this power of the clock")
+    clock_fill_power_fraction: float = number(0, 10, "power of full traffic from L2, over that of all tensor cores")
+    clock_mixed_tensor_fraction: float = number(0.01, 1, "of the tensor cores, in the mixed load")
+    clock_mixed_hbm_fraction: float = number(0.01, 1, "of the bandwidth of HBM, in the mixed load")
+    clock_cluster_ranks: tuple[int, ...] = number(0, 7, "rank of each cluster of SMs by its clock", count=8)
 
-    cta_place_cycles: float = number(0, 1e5, part=CTAS, doc="that a CTA takes a place of an SM at least, besides warps")
-    cta_place_warp_cycles: float = number(0, 1000, part=CTAS, doc="more for each of its warps")
+    cta_place_cycles: float = number(0, 1e5, "that a CTA takes a place of an SM at least, besides warps")
+    cta_place_warp_cycles: float = number(0, 1000, "more for each of its warps")
 
-    hbm_channel_bytes: int = number(32, 1 << 24, whole=True, part=HBM, doc="that lie in one channel")
-    hbm_mixing_window_bytes: float = number(1, 1e12, part=HBM, doc="over which reads and writes count as mixed")
-    hbm_mixing_full_fraction: float = number(0.001, 1, part=HBM, doc="of the rarer direction that costs all of mixing")
-    hbm_writing_window_cycles: float = number(1, 1e9, part=HBM, doc="over which the share of time spent writing fades")
-    hbm_turn_single_fraction: float = number(
-        0, 1, part=HBM, doc="of `hbm_turn_s`, what a single place waits in the mean"
-    )
-    hbm_fetch_bytes: int = number(32, 1024, whole=True, part=HBM, doc="that L2 fetches for a piece alone, at least")
-    hbm_lone_write_bytes: int = number(
-        0, 1024, whole=True, part=HBM, doc="that HBM writes in the time that it takes for a piece alone"
-    )
-    tlb_reach_bytes: int = number(0, 1 << 50, whole=True, part=HBM, doc="that the last TLB translates; 0: all")
-    tlb_entry_bytes: int = number(4096, 1 << 40, whole=True, part=HBM, doc="that an entry of it covers")
-    tlb_miss_s: float = number(0, 1e-6, part=HBM, doc="from one translation that it lacks to the next")
-    hbm_turn_place_bytes: int = number(32, 1 << 24, whole=True, part=HBM, doc="of a tile that come from such a place")
-    l2_turn_bytes: int = number(
-        0, 1024, whole=True, part=HBM, doc="that L2 moves in the time that it takes for any piece"
-    )
+    hbm_channel_bytes: int = number(32, 1 << 24, "that lie in one channel")
+    hbm_mixing_window_bytes: float = number(1, 1e12, "over which reads and writes count as mixed")
+    hbm_mixing_full_fraction: float = number(0.001, 1, "of the rarer direction that costs all of mixing")
+    hbm_writing_window_cycles: float = number(1, 1e9, "over which the share of time spent writing fades")
+    hbm_turn_single_fraction: float = number(0, 1, "of `hbm_turn_s`, what a single place waits in the mean")
+    hbm_fetch_bytes: int = number(32, 1024, "that L2 fetches for a piece alone, at least")
+    hbm_lone_write_bytes: int = number(0, 1024, "that HBM writes in the time that it takes for a piece alone")
+    tlb_reach_bytes: int = number(0, 1 << 50, "that the last TLB translates; 0: all")
+    tlb_entry_bytes: int = number(4096, 1 << 40, "that an entry of it covers")
+    tlb_miss_s: float = number(0, 1e-6, "from one translation that it lacks to the next")
+    hbm_turn_place_bytes: int = number(32, 1 << 24, "of a tile that come from such a place")
+    l2_turn_bytes: int = number(0, 1024, "that L2 moves in the time that it takes for any piece")
     l2_part_turn_fraction: float = number(
-        0, 2, part=HBM, doc="of a sector's time at L2, for each access beyond one that stores to parts of sectors make"
+        0, 2, "of a sector's time at L2, for each access beyond one that stores to parts of sectors make"
     )
-    l2_request_fraction: float = number(
-        0, 1, part=HBM, doc="of a load's time at L2, that its request takes where stores go"
-    )
+    l2_request_fraction: float = number(0, 1, "of a load's time at L2, that its request takes where stores go")
 
-    l2_request_s: float = number(0, 1e-6, part=HBM, doc="that a slice of L2 takes for a request of a warp, of one line")
+    l2_request_s: float = number(0, 1e-6, "that a slice of L2 takes for a request of a warp, of one line")
     l2_driven_out_fraction: float = number(
-        0, 1, part=HBM, doc="of what comes into L2, that drives out data of earlier kernels not yet written back"
+        0, 1, "of what comes into L2, that drives out data of earlier kernels not yet written back"
     )
 
     provenance: dict[str, Provenance] = field(default_factory=dict, compare=False, repr=False)
@@ -183,10 +158,11 @@ class SmNumbers:
 
     def changed(self, other: "SmNumbers", *parts: str) -> list[str]:
         """Names of the numbers, of some parts of the model, that are not those of another SM."""
+        part_of = sm_parts()
         return [
             item.name
             for item in numbers_of(SmNumbers)
-            if item.metadata["part"] in parts and getattr(self, item.name) != getattr(other, item.name)
+            if part_of[item.name] in parts and getattr(self, item.name) != getattr(other, item.name)
         ]
 
 
@@ -203,10 +179,18 @@ def sm_fields() -> dict[str, Field[Any]]:
     return {item.name: item for item in numbers_of(SmNumbers)}
 
 
+@cache
+def sm_parts() -> dict[str, str]:
+    """Key -> the part of the model that reads the number."""
+    parts, part = {}, ""
+    for key in sm_fields():
+        parts[key] = part = PARTS.get(key, part)
+    return parts
+
+
 def architectures() -> list[str]:
     """Names of the files that there are, sorted: sm_80, ..."""
-    files = [entry.name for entry in (resources.files(__package__) / SM_TABLE).iterdir()]
-    return sorted(name.removesuffix(".toml") for name in files if name.endswith(".toml"))
+    return names_in(SM_TABLE)
 
 
 def architecture_of(compute_capability: str) -> str:
@@ -223,8 +207,7 @@ def load_sm(architecture: str) -> SmNumbers:
     """
     if architecture not in architectures():
         raise ValueError(f"architecture {unknown(architecture, architectures(), '`simulator/device/sm/`')}")
-    file = f"{architecture}.toml"
-    return parse_sm((resources.files(__package__) / SM_TABLE / file).read_text("utf-8"), f"sm/{file}")
+    return parse_sm(text_in(SM_TABLE, architecture), f"sm/{architecture}.toml")
 
 
 def parse_sm(text: str, file: str) -> SmNumbers:

@@ -68,7 +68,7 @@ class TorchKernels:
 
 def kernel_field(key: str) -> Field[Any]:
     """The range of a number, as of a field of `Device`, by the end of its key."""
-    made: Field[Any] = number(0, 1 if key.endswith("_fraction") else MOST, doc="")
+    made: Field[Any] = number(0, 1 if key.endswith("_fraction") else MOST, "")
     return made
 
 

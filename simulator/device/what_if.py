@@ -7,7 +7,7 @@ from .. import units
 from ..names import unknown
 from .device import DEVICE_KEYS, Device, number_fields
 from .host import LINKS, Host
-from .numbers import Provenance
+from .numbers import Provenance, is_whole
 from .sm_numbers import SM_TABLE, sm_fields
 from .torch_kernels import kernel_field
 
@@ -56,7 +56,7 @@ def override(device: Device, settings: list[str]) -> Device:
             raise ValueError(f"--set {key}: is a list of numbers; give it in a table [{SM_TABLE}] of a device file")
         try:
             value: float = units.parse_quantity(text)
-            if known[key].metadata["whole"] and value.is_integer():
+            if is_whole(known[key]) and value.is_integer():
                 value = int(value)
             device = with_number(device, key, value, SET)
         except ValueError as error:

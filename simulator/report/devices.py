@@ -9,7 +9,7 @@ from .. import units
 from ..closed_form.roofline import tensor_peak_flop_per_s
 from ..device.device import Device, number_fields
 from ..device.numbers import Provenance
-from ..device.sm_numbers import SmNumbers, sm_fields
+from ..device.sm_numbers import SmNumbers, sm_fields, sm_parts
 from ..device.what_if import SET
 from ..display.render import Column, table, wrapped
 
@@ -154,9 +154,9 @@ def _of_device(device: Device) -> list[_Row]:
 
 def _of_sm(device: Device) -> dict[str, list[_Row]]:
     """Those of its SM, by the part of the model that reads them."""
-    rows: dict[str, list[_Row]] = defaultdict(list)
-    for item in sm_fields().values():
-        rows[item.metadata["part"]].append(_row(item, device.sm))
+    rows, parts = defaultdict[str, list[_Row]](list), sm_parts()
+    for key, item in sm_fields().items():
+        rows[parts[key]].append(_row(item, device.sm))
     return rows
 
 

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 from ...simulator.device.device import Device, catalogue, load_device, number_fields
-from ...simulator.device.numbers import Provenance
+from ...simulator.device.numbers import Provenance, is_whole
 from ...simulator.device.sm_numbers import architecture_of, architectures, load_sm, sm_fields
 from ...simulator.device.what_if import with_number
 from . import fit
@@ -155,8 +155,7 @@ def settle(records: Records, facts: Facts, base: Device, only: Sequence[str], se
     for finding in derive(records, facts, only):
         reason = refusal(finding, base)
         if not reason and finding.key in known:
-            whole = known[finding.key].metadata["whole"]
-            value = round(finding.value) if whole else rounded(finding.value)
+            value = round(finding.value) if is_whole(known[finding.key]) else rounded(finding.value)
             try:
                 device = with_number(device, finding.key, value, Provenance("measured", origin + finding.how))
             except ValueError as error:

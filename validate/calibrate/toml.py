@@ -57,10 +57,10 @@ def _sm_lines(device: Device) -> list[str]:
     base = (
         architecture
         if has_file
-        else min(architectures(), key=lambda name: len(device.sm.changed(load_sm(name), *PARTS)))
+        else min(architectures(), key=lambda name: len(device.sm.changed(load_sm(name), *PARTS.values())))
     )
     sm = load_sm(base)
-    changed = device.sm.changed(sm, *PARTS)
+    changed = device.sm.changed(sm, *PARTS.values())
     lines = [] if has_file else [f"base = {_text(base)}"]
     for key in sm_fields():
         origin = device.sm.provenance[key]
