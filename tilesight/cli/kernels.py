@@ -66,10 +66,8 @@ def swept(texts: Sequence[str] | None) -> "Space":
     """The values of `--sweep`. Raises: BadInput: they are none."""
     from ..kernels.configurations.space import Space, sweep
 
-    try:
+    with bad_input(before="--sweep "):
         return sweep(texts) if texts else Space()
-    except ValueError as error:
-        raise BadInput(f"--sweep {error}") from None
 
 
 @contextmanager

@@ -86,10 +86,8 @@ class HostOptions(Group):
             return machine.build()
         if gpus < 2:
             raise BadInput(f"--host {self.host}: changes nothing for one GPU; leave it out, or say --gpus 16")
-        try:
+        with bad_input(before="--"):
             host = load_host(self.host)
-        except ValueError as error:
-            raise BadInput(f"--{error}") from None
         devices = devices_given(machine.device or host.devices[:1], machine.set_)
         for name in devices:
             if name not in host.devices:

@@ -73,11 +73,12 @@ class ReaderLeft(Exception):
 
 
 @contextmanager
-def bad_input(*options: str) -> Iterator[None]:
+def bad_input(*options: str, before: str = "") -> Iterator[None]:
     """Turn a ValueError about a field into bad input about the option of that name.
 
     Args:
         options: fields that are options here, e.g. `block_m` for `--block-m`.
+        before: what the text begins with.
     """
     try:
         yield
@@ -86,7 +87,7 @@ def bad_input(*options: str) -> Iterator[None]:
         named = re.match(r"([a-z]\w*)(?= = |:)", text)
         if named and named[1] in options:
             text = f"--{named[1].replace('_', '-')}{text[named.end() :]}"
-        raise BadInput(text) from None
+        raise BadInput(f"{before}{text}") from None
 
 
 def write_file(path: Path, content: str | bytes, hint: str = "") -> None:

@@ -155,11 +155,7 @@ class PointsOptions(Group):
         from ..validate.points.point import matching, pinned
 
         options = options_given(self.config)
-        try:
+        with bad_input(before="--config "):
             kept = pinned(points, options)
-        except ValueError as error:
-            raise BadInput(f"--config {error}") from None
-        try:
+        with bad_input(before="--only "):
             return matching(kept, self.only or [])
-        except ValueError as error:
-            raise BadInput(f"--only {error}") from None

@@ -7,7 +7,7 @@ import typer
 
 from ..groups import Group, flag, option, spread
 from ..options import DEVICE
-from ..output import BadInput, answer, say, text_color, text_width
+from ..output import BadInput, answer, bad_input, say, text_color, text_width
 
 
 class CalibrateOptions(Group):
@@ -30,10 +30,8 @@ def calibrate(*, asked: CalibrateOptions) -> None:
 
     groups = chosen_groups(asked.only, room.GROUPS)
     if asked.base is not None:
-        try:
+        with bad_input(before=f"--base {asked.base!r}: "):
             load_device(asked.base)
-        except ValueError as error:
-            raise BadInput(f"--base {asked.base!r}: {error}") from None
     try:
         with Gpu() as gpu:
             facts = gpu.facts(date.today().isoformat())

@@ -5,7 +5,7 @@ from typing import Any
 import typer
 
 from ..groups import Group, argument, flag, option, spread, word
-from ..output import BadInput, answer, progress, text_color, text_width
+from ..output import BadInput, answer, bad_input, progress, text_color, text_width
 from ..parse import dtype_of, number
 
 DTYPES = ("fp64", "fp32", "fp16", "bf16")
@@ -65,11 +65,8 @@ def check_softmax(*, asked: LawsOptions) -> None:
     job = runner.Job(
         target=asked.target, given=given, examples=asked.examples, seed=asked.seed, timeout_s=asked.timeout, **chosen
     )
-    try:
-        with progress("laws") as tick:
-            checked = runner.run(job, tick)
-    except ValueError as error:
-        raise BadInput(f"TARGET: {error}") from None
+    with bad_input(before="TARGET: "), progress("laws") as tick:
+        checked = runner.run(job, tick)
     result = report.to_dict(checked, job)
     answer(asked, lambda: report.to_text(checked, job, text_width(), text_color()), lambda: result)
     if result["failed"]:

@@ -229,10 +229,8 @@ def _question(mode: ModeOptions, machine: DevicesOptions, pricing: PricingOption
     from ...profiling import Asked
     from ...simulator.operations.stated import parse_prices, split_prices
 
-    try:
+    with bad_input(before="--price "):
         prices = parse_prices(split_prices(pricing.price or ()))
-    except ValueError as error:
-        raise BadInput(f"--price {error}") from None
     return Asked(
         prices=prices,
         train=mode.train,

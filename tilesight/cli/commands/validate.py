@@ -169,10 +169,8 @@ def measured(
         dropped: list[Row] = []
         keep: Callable[[Row], None] = dropped.append
         if how.results:
-            try:
+            with bad_input(before="--results "):
                 known, keep = stack.enter_context(appending(how.results, header))
-            except ValueError as error:
-                raise BadInput(f"--results {error}") from None
             if known:
                 say(f"{how.results} holds {len(known)} rows already; what is in it is not measured again")
         tick = stack.enter_context(progress("points"))

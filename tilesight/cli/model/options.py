@@ -84,7 +84,5 @@ class ModelOptions(Group):
 
 def model_given(name: str, before: str = "") -> Model:
     """The model of that name, or of a config.json. Raises: BadInput: there is none; the text begins with `before`."""
-    try:
+    with bad_input(before=before):
         return load_model(name)
-    except ValueError as error:
-        raise BadInput(f"{before}{error}") from None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...simulator.names import unknown
 from ..given import Given
 from ..groups import Group, option
-from ..output import BadInput
+from ..output import BadInput, bad_input
 from ..parse import each_once, number, read_option
 
 if TYPE_CHECKING:
@@ -62,15 +62,13 @@ class LayerOptions(Group):
 
         engine = _searched(ENGINES[format], space)
         named, old = self._old(engine)
-        try:
+        with bad_input(before="--layer "):
             typed = named_values(self.layer or "")
             for name in typed.keys() & named.keys() - {"device_name"}:
                 if typed[name] != named[name]:
                     raise ValueError(f"{name}={typed[name]}: the file of --rerank is of {name}={named[name]}")
             read_layer = layer_of({**named, **typed}, engine.needs, engine.experts)
             engine_device(device, read_layer.device_name)
-        except ValueError as error:
-            raise BadInput(f"--layer {error}") from None
         if not 0 <= self.skew <= 10:
             raise BadInput(f"--skew = {self.skew:g}: must be a number of 0 to 10")
         if self.seed < 0:

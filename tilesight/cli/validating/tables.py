@@ -6,7 +6,7 @@ from pathlib import Path
 from ..gpu import MeasureOptions
 from ..groups import Group, option, word
 from ..options import device_given
-from ..output import Asked, BadInput, answer, progress, text_color, text_width, write_file
+from ..output import Asked, BadInput, answer, bad_input, progress, text_color, text_width, write_file
 from ..points import PointsOptions
 
 TABLE_OPTIONS = {
@@ -46,10 +46,8 @@ def validate_table(chosen: TableOptions, points: PointsOptions, how: MeasureOpti
         raise BadInput("--table: name the devices, e.g. --device a100-sxm-80gb,l40s,b200")
     known = dict(device_given(name.strip(), how.set_) for name in how.device.split(","))
     kind = next(name for name in KINDS if name == chosen.kind)
-    try:
+    with bad_input(before="--table "):
         read = read_rows(chosen.table, kind, list(known))
-    except ValueError as error:
-        raise BadInput(f"--table {error}") from None
     rows = sampled(read, chosen.sample, points.seed, part=chosen.part, only=points.only or ())
     if not rows:
         raise BadInput(
