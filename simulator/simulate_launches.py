@@ -92,10 +92,10 @@ def least_time_s(launches: Sequence[Launch], device: Device, cost: str = "compil
     """
     if any(is_outline(launch) or launch.resources.code for launch in launches):
         return 0.0
-    known = [costed_launch(launch, device, cost) for launch in launches]
+    costed = [costed_launch(launch, device, cost) for launch in launches]
     return sum(
-        float(pipe_cycles(each.costs, each.tally.executions).max()) / device.sms / each.clocks.counted_hz
-        for each in known
+        float(pipe_cycles(launch.costs, launch.tally.executions).max()) / device.sms / launch.clocks.counted_hz
+        for launch in costed
     )
 
 

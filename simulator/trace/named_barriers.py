@@ -70,12 +70,12 @@ def _of_classes(
     Args:
         concerns: whether an instruction is one of those that are asked about; the rest: as of `barriers_of`.
     """
-    flow, found = subject.flow, list[dict[int, Use]]()
+    flow, of_classes = subject.flow, list[dict[int, Use]]()
     for run in representatives:
         ran = {block for warp in range(len(run.paths.warps)) for block, _ in run.paths.executed(warp)}
         spans = (range(flow.blocks[block].first, flow.blocks[block].stop) for block in ran)
         wanted = {place for span in spans for place in span if concerns(flow.instructions[place])}
-        known = next((other for other in found if not other or wanted <= other.keys()), None)
+        known = next((other for other in of_classes if not other or wanted <= other.keys()), None)
         if known is None:
             try:
                 known = find(subject, doubts, run.cta)
@@ -83,8 +83,8 @@ def _of_classes(
                 where = subject.kernel.where(error.address) if isinstance(error, CannotFollow) else ""
                 notes.append(f"kernel {subject.kernel.name}: {where}{error}")
                 known = {}
-        found.append(known)
-    return found
+        of_classes.append(known)
+    return of_classes
 
 
 def _is_bar(instruction: Instruction) -> bool:
