@@ -145,7 +145,7 @@ def _against_others(exploration: Exploration, best: Candidate) -> list[str]:
     least = "at least " if len(others) + 1 < len(exploration.ranked) else ""
     middle = median(item.costs[0] for item in exploration.ranked) / total.time_s
     lines = [f"{beside}; the median of all takes {least}{times(middle)}"]
-    beyond = f"the next {len(others)}" if least else "others"
+    beyond = f"the next {len(others)}:" if least else "others"
     same = [other.total for other in others if other.schedule == best.schedule]
     if same:
         fill, hbm = [traffic.smem_fill_bytes for traffic in same], [traffic.hbm_bytes for traffic in same]
