@@ -175,7 +175,7 @@ def code_of(
         grid=grid,
         threads=threads,
     )
-    bank |= {place_of(2, WORD_BYTES * number): word for number, word in enumerate(code.get("literals", ()))}
+    bank |= {place_of(2, WORD_BYTES * number): word for number, word in enumerate(code["literals"])}
     return Code(sass=code["sass"], constants=bank, lines=_kernel_lines(code["lines"]), threads=threads)
 
 

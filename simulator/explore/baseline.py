@@ -50,7 +50,7 @@ def baselines(
     if peak_bytes(launches) > RETRIED_BYTES:
         fewer = (few for few in _smaller(problem) if _held_bytes(few, default.candidate, device) <= RETRIED_BYTES)
         small = next(fewer, problem)
-        winner = ranking(small, device, finalists, settings, workers, best=1)[0].config
+        winner = ranking(small, device, finalists, settings, workers)[0].config
         kept = {winner, config} if peak_bytes(launches) <= BESIDE_BYTES else {winner}
         finalists = [trial for trial in finalists if trial.candidate.config in kept]
     return [with_launches(trial, problem, device) for trial in finalists]

@@ -246,7 +246,7 @@ def explore(
         trials = _in_time(problem, gpu, trials, settings, workers)
     plain = replace(plain, until_s=settings.until_s)
     # The baseline is none of the configurations that are counted.
-    fastest = ranking(problem, gpu, against, plain, workers, best=1)
+    fastest = ranking(problem, gpu, against, plain, workers)
     done = tried_all(problem, gpu, settings, trials, workers, progress, best)
     candidates = mark_like_best(mark_pareto(sorted((trial.candidate for trial in done), key=rank_of)))
 

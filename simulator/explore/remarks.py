@@ -57,7 +57,8 @@ def _cost_notes(candidates: Sequence[Candidate]) -> tuple[tuple[str, ...], dict[
     ]
     if not noted:
         return (), {}
-    note = f"{len(noted)} of {len(candidates)} configurations: {noted[0][1]}"
+    asked = sum(item.least_s is None for item in candidates)  # of those that were not simulated nothing is known
+    note = f"{len(noted)} of {asked} configurations: {noted[0][1]}"
     return (note,), {note: noted[0][0]}
 
 

@@ -197,14 +197,13 @@ def ranking(
     settings: TrialSettings,
     workers: int | None = None,
     progress: Progress | None = None,
-    best: int | None = None,
 ) -> list[Candidate]:
     """Candidates with what became of them: those that fit by time, then those that do not.
 
     Args:
-        workers, progress: as `explore`; best: as `tried_all`.
+        workers, progress: as `explore`.
     """
-    done = tried_all(problem, device, settings, trials, workers, progress, best)
+    done = tried_all(problem, device, settings, trials, workers, progress)
     return sorted((trial.candidate for trial in done), key=rank_of)
 
 

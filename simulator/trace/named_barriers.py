@@ -29,7 +29,7 @@ from .mbarriers import find_mbarriers, is_on_mbarrier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfBarriers:
+class BarrierUses:
     """What the instructions of a class of CTAs do with barriers.
 
     Args:
@@ -40,18 +40,18 @@ class OfBarriers:
     named: Mapping[int, NamedBarrier]
 
 
-def most_ahead(classes: Iterable[OfBarriers]) -> int:
+def most_ahead(classes: Iterable[BarrierUses]) -> int:
     """Phases that a wait is ahead of those that complete, at most."""
     return max((use.ahead for of_class in classes for use in of_class.rings.values()), default=0)
 
 
 def barriers_of(
     subject: TracedKernel, doubts: UnknownValues, representatives: Sequence[CtaRun], notes: list[str]
-) -> tuple[OfBarriers, ...]:
+) -> tuple[BarrierUses, ...]:
     """Of each class of CTAs. Args: representatives: of each; notes: gets why something cannot be told, a line each."""
     rings = _of_classes(find_mbarriers, is_on_mbarrier, subject, doubts, representatives, notes)
     named = _of_classes(find_barriers, _is_bar, subject, doubts, representatives, notes)
-    return tuple(OfBarriers(rings=ring, named=name) for ring, name in zip(rings, named, strict=True))
+    return tuple(BarrierUses(rings=ring, named=name) for ring, name in zip(rings, named, strict=True))
 
 
 Use = TypeVar("Use")

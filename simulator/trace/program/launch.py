@@ -21,7 +21,7 @@ from ..cta.knowable import find_unknown
 from ..cta.read_stores import find_sources
 from ..cta.traced_kernel import CompiledKernel, TracedKernel
 from ..cta.unknown_values import UnknownValues
-from ..named_barriers import OfBarriers, barriers_of, most_ahead
+from ..named_barriers import BarrierUses, barriers_of, most_ahead
 from ..touch.access_patterns import AccessPattern
 from ..touch.classes import classes_of
 from ..touch.cta_class import PathClass
@@ -63,7 +63,7 @@ class Traced:
     lower_bound: bool
     estimated: frozenset[int]
     requested: Requested
-    barriers: tuple[OfBarriers, ...] = ()
+    barriers: tuple[BarrierUses, ...] = ()
     continued: Continued | None = None
     placed: tuple[PathClass, ...] | None = None
     firsts: tuple[tuple[int, int, int], ...] = ()
@@ -289,7 +289,7 @@ def _code(
     path_class: PathClass,
     phases: Sequence[Phase],
     loads: Mapping[int, Effect],
-    barriers: OfBarriers,
+    barriers: BarrierUses,
     estimated: frozenset[int],
 ) -> TracedCode:
     members = np.concatenate([kind.members for kind in path_class.masked])
