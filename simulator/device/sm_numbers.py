@@ -73,13 +73,9 @@ class SmNumbers:
     wgmma_queue_products: int = number(1, 32, "products of a warpgroup issued, not started")
     wgmma_registers_least_cycles: float = number(1, 1e4, "a product with A in registers, at least")
     wgmma_length_jitter_fraction: float = number(0, 0.9, "by which part a product is longer or shorter")
-    wgmma_port_instruction_cycles: float = number(
-        1, 100, "beside wgmma, from instruction to instruction through the register port"
-    )
-    wgmma_port_slack_instructions: float = number(0, 1000, "of them that may issue at once")
-    wgmma_port_run_instructions: int = number(1, 1000, "without a gap, after which wgmma waits for them")
-    wgmma_port_run_factor: float = number(0, 100, "how long it waits, over what they take")
-    mufu_port_reads: float = number(0, 10, "turns of MUFU at the register port; others have one")
+    wgmma_port_wait_cycles: float = number(0, 100, "beside wgmma, that an instruction waits for the register port")
+    wgmma_port_left_fraction: float = number(0, 1, "of the register port that wgmma does not need")
+    wgmma_port_slack_instructions: float = number(0, 1000, "beyond that share before wgmma takes longer")
     wgmma_smem_most_fraction: float = number(0, 0.999, "of shared memory that wgmma takes from others, at most")
     wgmma_smem_from_reads_fraction: float = number(0, 0.999, "that it takes from reads, at least")
     wgmma_smem_all_fraction: float = number(0, 1, "from which on others wait for wgmma to end")

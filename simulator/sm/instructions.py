@@ -163,7 +163,7 @@ def _describe(instruction: Instruction, rule: Rule | None, numbers: SmNumbers) -
         alu_cycles=interval * rule.alu_share,
         latency_cycles=latency,
         operand_cycles=min(latency, operand_cycles),
-        port_reads=_port_reads(rule, numbers),
+        port_reads=_port_reads(rule),
     )
 
 
@@ -177,7 +177,7 @@ def _memory(instruction: Instruction, rule: Rule, latency: float, numbers: SmNum
         latency_cycles=latency - 1.0,
         operand_cycles=operand_cycles,
         smem_lines=lines,
-        port_reads=_port_reads(rule, numbers),
+        port_reads=_port_reads(rule),
         smem_passes=numbers.shfl_smem_passes if family == "SHFL" else max(1.0, lines),
     )
     sectors = next((NARROW[word] for word in instruction.modifiers if word in NARROW), 0.0)
@@ -205,9 +205,9 @@ def _memory(instruction: Instruction, rule: Rule, latency: float, numbers: SmNum
     return moving._replace(kind=sm.SHARED, stores=1, operand_cycles=operand_cycles)
 
 
-def _port_reads(rule: Rule, numbers: SmNumbers) -> float:
+def _port_reads(rule: Rule) -> float:
     """Turns at the register port."""
-    return numbers.mufu_port_reads if rule.pipe == "mufu" else float(rule.pipe in READS_REGISTERS)
+    return float(rule.pipe in READS_REGISTERS)
 
 
 def _synchronising(instruction: Instruction) -> SmInstruction:

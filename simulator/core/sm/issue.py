@@ -9,10 +9,10 @@ Fixed latencies are the compiler's (stall counts). What has no fixed latency rel
 A warpgroup's matmul (wgmma) starts when its four warps have issued it and the tensor cores are free, and runs on beside
 them: it reads operands from shared memory, and takes most of the register port of its sub-cores. One in tensor memory
 (tcgen05) starts when one warp has issued it, and leaves the register port alone.
-Other instructions share the rest of the port through a token bucket (*port credit*): a few of them issue back to back,
-then one at a time at the remaining rate. A long run of instructions without a gap delays the matmul instead.
+Other instructions wait for the port, each a few cycles from when its pipe is free. What they read beyond what the matmul
+leaves (*port credit*, a token bucket) delays the matmul.
 Of warps that could issue at the same time, the one that issued last goes on, else the oldest does (greedy then oldest);
-in front of a full queue of memory instructions they take turns.
+in front of a busy pipe, or a full queue of memory instructions, they take turns.
 """
 
 import numpy as np
@@ -123,10 +123,9 @@ def _end_matmul(state: State, code: np.ndarray, latencies: Latencies, per_cta: i
 def _goes_first(state: State, warp: int, other: int, core: int, queues: bool) -> bool:
     """Whether one warp has priority over another: greedy, then oldest, as on an H200 (decision 0010).
 
-    In front of a full queue of memory instructions warps take turns, so that two of a sub-core store at the same rate.
-
     Args:
-        queues: both wait for a place there.
+        queues: both wait for the same busy pipe, or a full queue of memory instructions: there warps take turns, so that
+            two of a sub-core store, or exponentiate, at the same rate (`softmax_beside.cu`).
     """
     if queues:
         return state.last_issue[warp] < state.last_issue[other]
@@ -138,7 +137,7 @@ def _goes_first(state: State, warp: int, other: int, core: int, queues: bool) ->
 def _choose(state: State, code: np.ndarray, latencies: Latencies, core: int) -> None:
     """Which warp of a sub-core issues next, and when."""
     sm = state.sm[0]
-    chosen, when, chosen_to_memory = -1, np.inf, False
+    chosen, when, chosen_pipe = -1, np.inf, NO_PIPE
     now, left = sm.clock, sm.port_left
     beside_matmul = sm.matmul_runs and state.matmul_end[core] > now and left < 1.0
     queue_free = lsu_queue_free_at(state, core, latencies)
@@ -153,15 +152,16 @@ def _choose(state: State, code: np.ndarray, latencies: Latencies, core: int) -> 
         reads = instruction.port_reads
         time = max(time, now, state.issue_free[core], state.pipe_free[core, instruction.pipe])
         if beside_matmul and time < state.matmul_end[core] and reads > 0.0 and instruction.kind != MATMUL:
-            goes_on = warp == state.latest[core] and time <= state.issue_free[core]
-            if not goes_on or state.run[core] < latencies.port_run:
-                lacks = reads - port_credit(state, core, time, left, latencies.port_credit)
-                if lacks > 0.0:
-                    time = min(time + lacks / left, state.matmul_end[core])
-        to_memory = instruction.pipe == LSU
-        queues = to_memory and chosen_to_memory and time == queue_free
+            since = max(state.ready[warp], state.pipe_free[core, instruction.pipe], state.read_time[core] + 1.0)
+            time = max(time, min(since + latencies.port_wait, state.matmul_end[core]))
+        pipe = instruction.pipe
+        queues = pipe == chosen_pipe and (
+            time == queue_free
+            if pipe == LSU
+            else pipe != NO_PIPE and pipe != TENSOR_PIPE and state.pipe_free[core, pipe] > state.issue_free[core]
+        )
         if time < when or (time == when and _goes_first(state, warp, chosen, core, queues)):
-            chosen, when, chosen_to_memory = warp, time, to_memory
+            chosen, when, chosen_pipe = warp, time, pipe
     state.best_warp[core], state.best_time[core] = chosen, when
 
 
@@ -203,19 +203,15 @@ def _issue(
 ) -> None:
     """An instruction takes its issue slot, its pipe, and the register port."""
     sm = state.sm[0]
-    latest_before, issue_free_before = state.latest[core], state.issue_free[core]
     state.latest[core] = warp
     state.issue_free[core] = now + 1.0
     state.used[SLOTS] += 1.0
     pipe, reads, interval = instruction.pipe, instruction.port_reads, instruction.interval_cycles
     if reads > 0.0 and instruction.kind != MATMUL:
-        if warp == latest_before and pipe_free <= issue_free_before:
-            state.run[core] += 1
-        else:
-            state.run[core] = 1
+        state.read_time[core] = now
         if sm.matmul_runs and now < state.matmul_end[core] and sm.port_left < 1.0:
             credit = port_credit(state, core, now, sm.port_left, latencies.port_credit) - reads
-            state.matmul_end[core] += latencies.port_run_factor * max(0.0, -credit)
+            state.matmul_end[core] += max(0.0, -credit)
             state.credit[core] = max(0.0, credit)
             state.credit_time[core] = now
     if pipe != NO_PIPE:

@@ -19,9 +19,8 @@ class Latencies(NamedTuple):
         matmul_release: from the end of a matmul to the release of a warp that waits for it.
         matmul_queue: matmuls that a warpgroup may have issued and not started.
         port_share: share of its sub-core's register port that a tensor core takes under wgmma.
-        port_credit: instructions that may issue back to back beside wgmma, before its reads of the port stall them.
-        port_run: instructions of one warp without a gap after which it puts them off for all that follow, ...
-        port_run_factor: ... so many times as long as they take.
+        port_credit: reads by others, beyond the share that it leaves, before wgmma takes longer.
+        port_wait: that an instruction waits for the port beside wgmma.
         replacement: from a CTA's end to the start of the next one in its place.
         clock_rest: idle time of the tensor cores after which the clock rises.
         matmul_jitter: largest deviation of a matmul from its length, as a share of it; uniformly distributed.
@@ -53,8 +52,7 @@ class Latencies(NamedTuple):
     matmul_queue: int
     port_share: float
     port_credit: float
-    port_run: int
-    port_run_factor: float
+    port_wait: float
     replacement: float
     clock_rest: float
     matmul_jitter: float

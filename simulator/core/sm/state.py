@@ -106,7 +106,7 @@ class State(NamedTuple):
         pipe_free: sub-core, pipe -> when it takes another instruction.
         issue_free: sub-core -> when it may issue.
         latest: sub-core -> the warp that issued last.
-        run: sub-core -> instructions of that warp without a gap.
+        read_time: sub-core -> when an instruction last read registers.
         best_time, best_warp: sub-core -> what it issues next.
         stale: sub-core -> whether that has to be looked at again.
         members: sub-core -> its warps; -1: none.
@@ -167,7 +167,7 @@ class State(NamedTuple):
     pipe_free: np.ndarray
     issue_free: np.ndarray
     latest: np.ndarray
-    run: np.ndarray
+    read_time: np.ndarray
     best_time: np.ndarray
     best_warp: np.ndarray
     stale: np.ndarray
@@ -250,7 +250,7 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         pipe_free=np.zeros((SUB_CORES, PIPES)),
         issue_free=np.zeros(SUB_CORES),
         latest=whole(SUB_CORES) - 1,
-        run=whole(SUB_CORES),
+        read_time=np.zeros(SUB_CORES),
         best_time=np.zeros(SUB_CORES),
         best_warp=whole(SUB_CORES) - 1,
         stale=whole(SUB_CORES) + 1,

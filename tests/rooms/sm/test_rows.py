@@ -128,9 +128,9 @@ def test_alone_on_its_sm_it_is_charged_what_it_does() -> None:
     assert charged == pytest.approx(alone, rel=0.05)
 
 
-def looping_machine() -> Machine:
-    """A sub-core's ALU takes an instruction of the loop every other cycle; the oldest warps fill it."""
-    add = replace(made_instruction(0, "IADD3", "R5", "R5", "R5", "RZ"), stall_cycles=1)
+def looping_machine(opcode: str = "IADD3") -> Machine:
+    """A load and 100 instructions that use it: with IADD3 the ALU takes one every other cycle, with FADD the FMA each."""
+    add = replace(made_instruction(0, opcode, "R5", "R5", "R5", "RZ"), stall_cycles=1)
     body = [load(), waiting(add), *[add] * 99]
     placed = [replace(instruction, address=16 * place) for place, instruction in enumerate(body)]
     loop = made_instruction(101 * 16, "BRA", target=0, predicate="P0")
@@ -139,8 +139,8 @@ def looping_machine() -> Machine:
 
 
 @pytest.mark.parametrize("resident", [2, 8, 16])
-def test_a_loop_takes_a_full_sm_what_its_alu_needs_where_the_oldest_starve_the_youngest(resident: int) -> None:
-    """A sub-core's ALU takes an instruction every other cycle; the oldest warps fill it, and hide their loads."""
+def test_a_loop_takes_a_full_sm_what_its_alu_needs(resident: int) -> None:
+    """A sub-core's ALU takes an instruction every other cycle; warps take turns, and hide their loads."""
     machine = looping_machine()
     cycles = measure_full_sm(machine, single_cta_costs(machine), resident, 0.0).cycles[0]
     assert cycles >= 0.95 * 200
@@ -156,7 +156,7 @@ def test_a_slot_that_runs_many_ctas_before_another_is_done_is_logged_whole() -> 
 
 def test_what_is_asked_of_iterations_together_is_known_once_the_first_cta_is_through() -> None:
     """The youngest would be followed to their ends for nothing: half of the time of an SM, or more."""
-    machine = looping_machine()
+    machine = looping_machine("FADD")
     whole = machine.run({0: 40}, np.zeros(6))
     ended = machine.run({0: 40}, np.zeros(6), together=0)
     assert np.array_equal(ended.log, whole.log[: len(ended.log)])
