@@ -4,18 +4,19 @@
 |---|---|
 | `tensor:fp16[64,4096,128]` | a pointer to memory of that size; its data are not known |
 | `tensor:int32[4096]=0`, `tensor:int32[4096]@rows.npy` | the same, of one value, or with data that decide addresses |
+| `tensor:fp16[64,4096]+512` | a pointer into new memory, so many bytes from its begin |
 | `pointer:x+512` | a pointer into the tensor `x`, so many bytes from its begin |
 | `int32:4096`, `fp32:0.5`, `4096`, `0.5` | a number; one without a type has the size of the parameter |
 | `bytes:00ff...` | a struct by value, in hexadecimal digits |
 | `struct:x@0=tensor:fp32[64];n@8=int32:64` | a struct by value, members at their offsets [B], the rest 0 |
-| `tma:q,box=64x64,swizzle=128` | a 128-byte descriptor of the tensor `q`; `shape=`: as whose shape it is described |
+| `tma:q,box=64x64,swizzle=128` | a 128-byte descriptor of the tensor `q`; `shape=`, `strides=`: as whose it is seen |
 
 In Python an array of numpy's is a tensor with its data.
 """
 
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -23,8 +24,9 @@ from typing import Any
 
 from ...simulator.arguments import shown
 from ...simulator.emulator.storage import STORAGE_SHIFT
-from ...simulator.limits import POINTER_BYTES, TMA_BLOCK, TMA_STRIDE_BYTES
+from ...simulator.limits import POINTER_BYTES
 from ...simulator.refusal import UserError
+from .descriptors import DESCRIPTOR_BYTES, Descriptor, described
 
 ELEMENTS = {
     "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
@@ -41,15 +43,10 @@ OTHER_NAMES = {
     "float64": "fp64", "i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32",
     "i64": "int64", "u64": "uint64",
 }  # fmt: skip
-TENSOR = re.compile(r"(\w+)\[([\d, ]*)\](?:=([^@]+)|@(.+))?")
+TENSOR = re.compile(r"(\w+)\[([\d, ]*)\](?:=([^@]+)|@(.+)|\+(\d+))?")
 POINTER = re.compile(r"(.+?)(?:\+(\d+))?")
 TMA = re.compile(r"(\w+(?:\[[\d, ]*\])?)((?:,\s*\w+=\w+)*)")
 MEMBER = re.compile(r"(\w+)@(\d+)=(.+)")
-EXTENTS = re.compile(r"\d+(x\d+)*")
-SWIZZLES = {"none": 0, "32": 32, "64": 64, "128": 128}
-"""Of a descriptor -> how wide the rows of a box may be [B]; 0: as wide as they like."""
-MOST_AXES = 5
-DESCRIPTOR_BYTES = 128
 EXAMPLES = "tensor:fp16[64,4096], int32:4096, fp32:0.5, bytes:00ff or tma:NAME,box=64x64"
 
 
@@ -86,20 +83,6 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Descriptor:
-    """A tensor as TMA is told of it, the outermost axis first.
-
-    Args:
-        tensor: its name; shape, box: [elements]; swizzle: one of `SWIZZLES`; no address in global memory depends on it.
-    """
-
-    tensor: str
-    shape: tuple[int, ...]
-    box: tuple[int, ...]
-    swizzle: str = "none"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Struct:
     """Members at places of a struct by value. Args: size_bytes: of it; members: name -> offset [B], argument."""
 
@@ -132,14 +115,15 @@ def argument_of(
         made = _pointer(name, text, rest, tensors)
         _fits(name, text, size_bytes, POINTER_BYTES)
     elif kind == "tensor" and colon:
-        made = new[name] = _tensor(name, text, rest, folder)
+        new[name], offset_bytes = _tensor(name, text, rest, folder)
+        made = Pointer(tensor=name, offset_bytes=offset_bytes) if offset_bytes else new[name]
         _fits(name, text, size_bytes, POINTER_BYTES)
     elif kind == "struct" and colon:
         made, new = _struct(name, text, rest, size_bytes, tensors, folder)
     elif kind == "tma" and colon:
         _fits(name, text, size_bytes, DESCRIPTOR_BYTES)
-        made, described = _descriptor(name, text, rest, tensors, folder)
-        new |= {name: described} if described else {}
+        made, named = _descriptor(name, text, rest, tensors, folder)
+        new |= {name: named} if named else {}
     elif kind == "bytes" and colon:
         made = _bytes(name, text, rest)
         _fits(name, text, size_bytes, len(made.raw))
@@ -154,7 +138,8 @@ def _fits(name: str, text: str, parameter_bytes: int, size_bytes: int) -> None:
         raise UserError(f"argument {name} = {shown(text)}: has {size_bytes} bytes, the parameter {parameter_bytes}")
 
 
-def _tensor(name: str, text: str, rest: str, folder: Path) -> Tensor:
+def _tensor(name: str, text: str, rest: str, folder: Path) -> tuple[Tensor, int]:
+    """Memory, and how far behind its begin it is pointed to [B]."""
     match = TENSOR.fullmatch(rest)
     dtype = OTHER_NAMES.get(match[1], match[1]) if match else ""
     if not match or dtype not in ELEMENTS:
@@ -167,10 +152,13 @@ def _tensor(name: str, text: str, rest: str, folder: Path) -> Tensor:
         raise UserError(f"argument {name} = {shown(text)}: must have axes of 1 or more, and less than 1 TiB")
     if match[3]:
         number = _number(name, text, dtype, match[3], ELEMENTS[dtype])
-        return Tensor(dtype=dtype, shape=shape, fill=number.raw)
+        return Tensor(dtype=dtype, shape=shape, fill=number.raw), 0
     if match[4]:
-        return Tensor(dtype=dtype, shape=shape, values=_data(name, text, folder / match[4], tensor))
-    return tensor
+        return Tensor(dtype=dtype, shape=shape, values=_data(name, text, folder / match[4], tensor)), 0
+    offset_bytes = int(match[5] or 0)
+    if offset_bytes >= tensor.size_bytes:
+        raise UserError(f"argument {name} = {shown(text)}: must point within its {tensor.size_bytes:,} bytes")
+    return tensor, offset_bytes
 
 
 def _of_array(name: str, array: Any) -> Tensor:
@@ -292,50 +280,14 @@ def _descriptor(
         raise UserError(f"argument {name} = {shown(text)}: must be such as tma:NAME,box=64x64,swizzle=128")
     first, settings = match[1], match[2].split(",")[1:]
     said = dict(setting.strip().partition("=")[::2] for setting in settings)
-    if bad := [key for key in said if key not in ("box", "shape", "swizzle")]:
-        raise UserError(f"argument {name} = {shown(text)}: {shown(bad[0])}: must be one of box, shape, swizzle")
-    new = _tensor(name, text, first, folder) if "[" in first else None
+    new = _tensor(name, text, first, folder)[0] if "[" in first else None
     tensor = new or tensors.get(first)
     if tensor is None:
         known = f"one of {', '.join(tensors)}" if tensors else "an argument tensor:..."
         raise UserError(
             f"argument {name} = {shown(text)}: {shown(first)}: must be {known}, or a type such as fp16[64,128]"
         )
-    if not EXTENTS.fullmatch(said.get("box", "")) or not EXTENTS.fullmatch(said.get("shape", "1")):
-        raise UserError(f"argument {name} = {shown(text)}: must have a box such as box=64x64, outermost axis first")
-    box = tuple(int(size) for size in said["box"].split("x"))
-    shape = _folded(tensor.shape, len(box))
-    if "shape" in said:
-        shape = tuple(int(size) for size in said["shape"].split("x"))
-    swizzle = said.get("swizzle", "none")
-    reason = _why_no_descriptor(tensor, shape, box, swizzle)
-    if reason:
-        raise UserError(f"argument {name} = {shown(text)}: {reason}")
-    return Descriptor(tensor=name if new else first, shape=shape, box=box, swizzle=swizzle), new
-
-
-def _folded(shape: Sequence[int], axes: int) -> tuple[int, ...]:
-    """A shape of fewer axes, the outer ones as one; of more axes with ones before it."""
-    if axes > len(shape):
-        return (*(1,) * (axes - len(shape)), *shape)
-    cut = len(shape) - axes + 1
-    return (prod(shape[:cut]), *shape[cut:])
-
-
-def _why_no_descriptor(tensor: Tensor, shape: Sequence[int], box: Sequence[int], swizzle: str) -> str:
-    """Why the driver makes no such descriptor; empty: it does. Source: CUDA driver API, cuTensorMapEncodeTiled."""
-    element_bytes = ELEMENTS[tensor.dtype]
-    row_bytes, inner_bytes = shape[-1] * element_bytes, box[-1] * element_bytes
-    if len(shape) != len(box) or len(box) > MOST_AXES:
-        return f"shape has {len(shape)} axes and box {len(box)}: must be as many, at most {MOST_AXES}"
-    if not 0 < prod(shape) <= prod(tensor.shape):
-        return f"shape has {prod(shape):,} elements, the tensor {prod(tensor.shape):,}"
-    if any(not 1 <= size <= TMA_BLOCK for size in box):
-        return f"box has {'x'.join(map(str, box))} elements: must be 1 to {TMA_BLOCK} along each axis"
-    if swizzle not in SWIZZLES:
-        return f"swizzle = {shown(swizzle)}: must be one of {', '.join(SWIZZLES)}"
-    if SWIZZLES[swizzle] and inner_bytes > SWIZZLES[swizzle]:
-        return f"rows of the box have {inner_bytes} bytes: at most {swizzle} with swizzle={swizzle}"
-    if inner_bytes % TMA_STRIDE_BYTES or (len(shape) > 1 and row_bytes % TMA_STRIDE_BYTES):
-        return f"rows have {row_bytes} bytes, of the box {inner_bytes}: must be multiples of {TMA_STRIDE_BYTES}"
-    return ""
+    try:
+        return described(name if new else first, tensor.shape, ELEMENTS[tensor.dtype], said), new
+    except ValueError as error:
+        raise UserError(f"argument {name} = {shown(text)}: {error}") from None

@@ -18,7 +18,8 @@ from ...simulator.limits import MAX_CTA_THREADS, MAX_GRID, MAX_GRID_AXES, WARP_T
 from ...simulator.refusal import UserError
 from ..compile.call import KernelLaunch
 from ..compile.kernel_info import KernelInfo, NoCubin, read_cubin
-from .arguments import ELEMENTS, Argument, Descriptor, Number, Pointer, Struct, Tensor, argument_of
+from .arguments import ELEMENTS, Argument, Number, Pointer, Struct, Tensor, argument_of
+from .descriptors import Descriptor
 
 MAX_THREADS_AXES = (1024, 1024, 64)
 """Threads of a CTA along x, y and z (CUDA C++ Programming Guide, compute capabilities)."""
@@ -226,13 +227,12 @@ def _value(
     if isinstance(argument, Pointer):
         return storages[argument.tensor].address + argument.offset_bytes
     if isinstance(argument, Descriptor):
-        strides = [prod(argument.shape[axis + 1 :]) for axis in range(len(argument.shape))]
         size = ELEMENTS[tensors[argument.tensor].dtype]
         address = storages[argument.tensor].address
         # Needs numpy, which an environment that only compiles may lack.
         from ...simulator.emulator.tma.descriptor import image_of
 
-        return int.from_bytes(image_of(address, argument.shape, strides, argument.box, size), "little")
+        return int.from_bytes(image_of(address, argument.shape, argument.strides, argument.box, size), "little")
     if isinstance(argument, Struct):
         members = ((at, member, inner) for member, (at, inner) in argument.members.items())
         return sum(_raw(member, inner, storages, tensors) << 8 * at for at, member, inner in members)

@@ -7,7 +7,6 @@ that flushes L2 [us]. Needs a GPU, torch, triton and `cuda-bindings`; what kerne
 import json
 import sys
 from collections.abc import Mapping
-from math import prod
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -65,7 +64,7 @@ def allocated(tensor: Tensor) -> int:
 def encoded(descriptor: Descriptor, tensor: Tensor, address: int) -> bytes:
     """The driver's own descriptor."""
     size = ELEMENTS[tensor.dtype]
-    shape, box = descriptor.shape[::-1], descriptor.box[::-1]
+    shape, box, strides = descriptor.shape[::-1], descriptor.box[::-1], descriptor.strides[::-1]
     swizzle = f"{SWIZZLES[descriptor.swizzle]}B" if SWIZZLES[descriptor.swizzle] else "NONE"
     kinds, swizzles = driver.CUtensorMapDataType, driver.CUtensorMapSwizzle
     encoded_map = done(
@@ -74,7 +73,7 @@ def encoded(descriptor: Descriptor, tensor: Tensor, address: int) -> bytes:
             len(shape),
             address,
             [driver.cuuint64_t(extent) for extent in shape],
-            [driver.cuuint64_t(size * prod(shape[: axis + 1])) for axis in range(len(shape) - 1)],
+            [driver.cuuint64_t(size * stride) for stride in strides[1:]],
             [driver.cuuint32_t(extent) for extent in box],
             [driver.cuuint32_t(1)] * len(box),
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,

@@ -69,10 +69,14 @@ def test_floats_are_told_as_floats(text: object, size: int) -> None:
         ("struct:n@6=int32:5", 8, "a struct of 8 bytes ends before it"),
         ("tma:q,box=64", 128, "'q': must be an argument tensor"),
         ("tma:fp16[64,64]", 128, "must have a box"),
-        ("tma:fp16[64,64],box=64x64,layout=3", 128, "must be one of box, shape, swizzle"),
+        ("tma:fp16[64,64],box=64x64,layout=3", 128, "must be one of box, shape, strides, swizzle"),
         ("tma:fp16[64,64],box=64x64,swizzle=64", 128, "at most 64 with swizzle=64"),
         ("tma:fp16[64,60],box=64x32", 128, "must be multiples of 16"),
         ("tma:fp16[512,64],box=512x64", 128, "must be 1 to 256"),
+        ("tma:fp16[64,128],box=64x64,shape=2x64x64,strides=64x128", 128, "strides 2: shape and box must have as many"),
+        ("tma:fp16[64,128],box=1x64x64,shape=2x64x64,strides=128x128", 128, "shape has 8,192 elements"),
+        ("tma:fp16[64,128],box=1x64x64,shape=2x32x64,strides=60x128", 128, "must be multiples of 16"),
+        ("tensor:fp32[64]+256", 8, "must point within its 256 bytes"),
     ],
 )
 def test_what_is_no_argument_is_said_in_one_line(text: object, size: int, said: str) -> None:
@@ -105,6 +109,13 @@ def test_pointers_lead_into_tensors() -> None:
     assert [storage.name for storage in call.storages] == ["x"]
     with pytest.raises(UserError, match="must be within a tensor"):
         calls_of([launch("add", 1, 64, x=F, y="pointer:x+256", z="pointer:x", n=16)], 90)
+
+
+def test_a_pointer_may_begin_within_memory_of_its_own() -> None:
+    """What lies before it, as padding that aligns rows, could not be said."""
+    (call,) = calls_of([launch("add", 1, 64, x=f"{F}+128", y=f"{F}+16", z=F, n=16)], 90)
+    begin = {storage.name: storage.address for storage in call.storages}
+    assert (call.arguments["x"], call.arguments["y"]) == (begin["x"] + 128, begin["y"] + 16)
 
 
 def test_arrays_are_tensors_with_their_data() -> None:
@@ -146,6 +157,16 @@ def test_a_descriptor_describes_its_tensor() -> None:
     assert read is not None and read.box == (64, 64, 1) and read.strides == (2, 256, 512 * 256)
     assert [storage.name for storage in call.storages] == ["map", "to"]
     assert int(read.address.flat[0]) == 1 << STORAGE_SHIFT
+
+
+def test_axes_of_a_descriptor_may_lie_elsewhere() -> None:
+    """Columns of a tile that are an axis of their own would be taken for rows that follow each other."""
+    args = {"map": "tma:fp16[512,128],box=1x64x64,shape=2x512x64,strides=64x128", "to": F, "columns": 128, "tiles": 2}
+    (call,) = calls_of([launch("copy", 8, 128, file="tma", **args)], 90)
+    image = int(call.arguments["map"]).to_bytes(128, "little")
+    read = descriptor_of([(np.full((1, 1, 1), word, dtype=np.int64), True) for word in struct.unpack("<32I", image)])
+    assert read is not None and read.box == (64, 64, 1) and read.strides == (2, 256, 128)
+    assert [int(size.flat[0]) for size in read.sizes] == [64, 512, 2]
 
 
 def test_small_parameters_may_share_a_word() -> None:
