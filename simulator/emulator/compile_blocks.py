@@ -115,6 +115,11 @@ def _barrier(place: int, instruction: Instruction) -> Barrier:
     )
 
 
+def onward(block: int | None) -> Leave:
+    """All threads go on to a block; None: they end."""
+    return lambda threads, mask: [] if block is None else [(block, mask)]
+
+
 def leave_of(flow: Flow, number: int, checks: Mapping[int, bool], unsure: Unsure | None) -> Leave:
     """How threads leave a block. Args: number: of the block; checks: of `checks_of`; unsure: of `compile_blocks`."""
     instruction = flow.code(number)[-1]

@@ -200,6 +200,8 @@ def _sampling_stride(tensor: Tensor, uses: list[tuple[Tile, str, Launch]], high:
     rare = RARE_SHARE * sum(granules * times for granules, times in covered)
     upto = accumulate(granules * times for granules, times in covered)
     large = [granules for (granules, _), moved in zip(covered, upto, strict=True) if moved > rare]
+    if not large:  # no tile fills a granule
+        return 1
     least = min(granules for granules in large if SMALL_TILE * granules >= large[-1])
     return 1 << max(0, (least // LEAST_SAMPLED).bit_length() - 1)
 

@@ -232,13 +232,34 @@ def _tile_bytes(
     row_cases = _extents(tile.row, tile.rows, None if boxes else tensor.rows, around, columns, items)
     col_cases = _extents(tile.col, tile.cols, tensor.cols, around, columns, items)
     total = np.rint(_trips(around, columns, items) * zero_bytes).astype(np.int64)
+    begin = _begin_in_sector(tensor, tile, around, columns, items)
     for row_count, rows in row_cases:
         for col_count, cols in col_cases:
-            per_row = -(-cols * tensor.element_bytes // SECTOR_BYTES) * SECTOR_BYTES
+            touched = np.where(cols > 0, begin + cols * tensor.element_bytes, 0)
+            per_row = -(-touched // SECTOR_BYTES) * SECTOR_BYTES
             packed = -(-rows * tensor.row_bytes // SECTOR_BYTES) * SECTOR_BYTES
             whole = (cols == tensor.cols) & (tensor.pitch_bytes == tensor.row_bytes)
             total += others * row_count * col_count * np.where(whole, packed, rows * per_row)
     return total
+
+
+def _begin_in_sector(
+    tensor: Tensor, tile: Tile, around: tuple[Loop, ...], columns: dict[str, np.ndarray], items: int
+) -> np.ndarray:
+    """How far behind the begin of a sector rows of a tile begin, per item [B]; 0 where that changes from row to row."""
+    begin = np.zeros(items, dtype=np.int64)
+    loops = {loop.counter: loop for loop in around}
+    if tensor.pitch_bytes % SECTOR_BYTES:
+        return begin
+    for name, coefficient in tile.col:
+        if name not in loops:
+            begin += coefficient * columns[name]
+            continue
+        first, step = (_value(value, columns, items) for value in (loops[name].first, loops[name].step))
+        if (coefficient * step * tensor.element_bytes % SECTOR_BYTES).any():
+            return np.zeros(items, dtype=np.int64)
+        begin += coefficient * first
+    return begin * tensor.element_bytes % SECTOR_BYTES
 
 
 def _listed_pieces(lists: Lists, around: tuple[Loop, ...], columns: dict[str, np.ndarray], items: int) -> np.ndarray:

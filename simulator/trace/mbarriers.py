@@ -131,6 +131,9 @@ def _rings(events: list[_Event], subject: TracedKernel) -> dict[int, Mbarrier]:
             arriving_at[event.place].add(event.warp)
         elif key not in phases:
             phases[key] = -event.parity
+        elif key not in parities:
+            raise CannotFollow("a warp arrives at an mbarrier and then waits for it: not modelled",
+                               subject.flow.instructions[event.place].address)  # fmt: skip
         else:
             phases[key] += event.parity != parities[key]
         if event.parity is not None:

@@ -266,3 +266,29 @@ def test_commands_take_launches_in_plain_data(tmp_path: Path, capsys: pytest.Cap
     assert "faster" in capsys.readouterr().out
     assert run(["diff", str(saved), old]) == 0
     assert "same code" in capsys.readouterr().out
+
+
+def test_lanes_go_round_a_loop_as_often_as_their_data_say() -> None:
+    """A lane that is through would load on with the others, or one that began later not at all."""
+    draw, rows = np.random.default_rng(0), 1 << 14
+    count, first = (draw.integers(0, most, rows).astype(np.int32) for most in (10, 1 << 20))
+    tensors = {"x": f"tensor:fp32[{1 << 21}]", "y": f"tensor:fp32[{rows}]"}
+    case = launch("uneven", rows // 128, 128, file="lanes", first=first, count=count, **tensors)
+    row = tilesight.predict([case], l2="cold").rows[0]
+    moved = {tensor["name"]: tensor for tensor in row.to_dict()["tensors"]}
+    sectors = 0
+    for cta in range(0, rows, 128):
+        for j in range(10):
+            looping = count[cta : cta + 128] > j
+            sectors += len(np.unique((first[cta : cta + 128][looping] + 64 * j) // 8))
+    assert row.refused is None and row.known_accesses == row.accesses
+    assert moved["x"]["loaded_bytes"] == pytest.approx(32 * sectors, rel=2e-3)
+    assert moved["y"]["stored_bytes"] == 4 * rows
+
+
+def test_rows_of_a_tile_that_begin_within_a_sector_touch_one_more() -> None:
+    """Tiles of 16 words that lie 12 apart, from the second on, as those of a stencil with its halo."""
+    tensors = {"x": "tensor:fp32[1024,1024]", "y": f"tensor:fp32[{80 * 64 * 256}]"}
+    case = launch("halo", (80, 64), (16, 16), file="lanes", **tensors, n=1024)
+    row = tilesight.predict([case], l2="cold").rows[0]
+    assert row.traffic.smem_fill_bytes == 80 * 64 * 16 * 96

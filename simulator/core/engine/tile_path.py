@@ -103,7 +103,8 @@ def _access_at(
     if rows <= 0 or width <= 0 or row < 0 or col < 0:
         return time
     whole = tensor.packed == 1 and width == tensor.row_bytes
-    total = _in_sectors(rows * width) if whole else rows * _in_sectors(width)
+    row_bytes = _in_sectors_from(col, width)
+    total = _in_sectors(rows * width) if whole else rows * row_bytes
     high, wide = tensor.granule_rows, tensor.granule_row_bytes
     per_row, fold, stride = tensor.row_granules, tensor.fold, tensor.sampling_stride
     slab = environment[slot, tile.slab] * tensor.slab_granules
@@ -125,7 +126,6 @@ def _access_at(
     # HBM is slower with pieces of rows: their neighbours come at another time.
     cost = read_cost = grown = 1.0
     pieces = 0.0
-    row_bytes = _in_sectors(width)
     if width < tensor.row_bytes:
         if rows > 1 or one_of_several:
             pieces = max(1.0, min(rows, high) * min(1.0, tensor.row_bytes / rates.hbm_place_bytes))
@@ -297,6 +297,12 @@ def _write_granule(
 def _in_sectors(size: int) -> int:
     """Bytes of the sectors that so many bytes fill [B]."""
     return (size + SECTOR_BYTES - 1) // SECTOR_BYTES * SECTOR_BYTES
+
+
+@inlined
+def _in_sectors_from(begin: int, size: int) -> int:
+    """Bytes of the sectors that so many bytes touch [B]. Args: begin: of them [B]."""
+    return ((begin + size - 1) // SECTOR_BYTES - begin // SECTOR_BYTES + 1) * SECTOR_BYTES
 
 
 @inlined

@@ -25,12 +25,15 @@ from ...sass.memory_instructions import (
     is_access,
     is_box_copy,
 )
+from ...sass.operands import Name
 from ...sass.registers import read
 from ..control_slice import blocks_exchanging, jumps_of, reaching, slice_of
 from ..counters import is_counter
 from .traced_kernel import TracedKernel
 from .unknown_values import UnknownValues
 
+THREAD_NUMBERS = ("SR_TID", "SR_LANEID")
+"""Begins of the names of special registers that tell threads of a CTA apart."""
 Record = Callable[[int, Array, Array, Boxes | None], None]
 """Gets the place of an access, addresses of the threads that are followed, int64 (CTAs, warps, lanes), and which of
 them take part, bool; of copies by TMA the corners of boxes, (CTAs, warps, 1), which warps copy, and the boxes."""
@@ -44,7 +47,8 @@ class AddressSlice:
         places: block -> their places in the code; touching: place of an access -> how to read its addresses;
         copying: the same of copies by TMA; writes: as `tma.written.descriptor_writes`;
         exchanging: blocks in which some load from shared memory, or leave there what others load; none where none does;
-        all_threads: whether threads exchange what they have loaded, so that all have to be followed together;
+        all_threads: whether threads exchange what they have loaded, so that all have to be followed together, or
+            values that each loads for itself decide where it goes;
         successor: block -> the one block that all threads go on to, whatever its branch says; None: they end.
     """
 
@@ -211,7 +215,21 @@ def _deciding_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: fr
         code_slice = _slice(flow, every, given, _roots(atomics, code) | jumps, {}, stored=stored)
     loads = {place: Touch(code[place]) for place in _places_of(code_slice, code, LOADS_AND_COPIES)}
     touching = atomics | loads
-    return _slice(flow, unknown, given, _roots(touching, code) | jumps, touching, stored=stored)
+    deciding = _slice(flow, unknown, given, _roots(touching, code) | jumps, touching, stored=stored)
+    differing = given and _of_threads(
+        flow, {place: touch.names for place, touch in loads.items() if place not in unknown}
+    )
+    return replace(deciding, all_threads=deciding.all_threads or differing)
+
+
+def _of_threads(flow: Flow, loads: Mapping[int, tuple[str, ...]]) -> bool:
+    """Whether threads load from places of their own. Args: loads: place of a load -> registers of its address."""
+    return any(
+        isinstance(operand, Name) and operand.text.startswith(THREAD_NUMBERS)
+        for block in slice_of(flow, loads)
+        for place in block
+        for operand in flow.instructions[place].operands
+    )
 
 
 def _roots(touching: Mapping[int, Touch], code: Sequence[Instruction]) -> dict[int, tuple[str, ...]]:

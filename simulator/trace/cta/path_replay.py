@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...emulator.compile_blocks import Leave, leave_of
+from ...emulator.compile_blocks import leave_of, onward
 from ...emulator.leap.guess import FIRST_LEAP, Guess
 from ...emulator.leap.induction_variables import InductionVariable, extrapolate
 from ...emulator.leap.live_registers import live_at
@@ -112,7 +112,7 @@ class PathReplay:
         }
         checks = checks_of(flow)
         self._leave = [
-            _onward(code_slice.successor[number])
+            onward(code_slice.successor[number])
             if number in code_slice.successor
             else leave_of(flow, number, checks, tracer.doubts.settle)
             for number in range(len(flow.blocks))
@@ -179,6 +179,7 @@ class PathReplay:
         bodies, region, tail = visit.iterations, self._loops.region_of[visit.loop], self._loops.tail
         headers = tuple(dict.fromkeys(map(first_block, bodies)))
         entering = self._arrived(headers[0])
+        inside, arriving = self._flow.loops[visit.loop].blocks, self._arriving
         self._arriving = {}
         count, of_all = len(bodies), self._loops.trips[region]
         trips = of_all if once else np.full_like(of_all, count)
@@ -195,8 +196,8 @@ class PathReplay:
                 every = np.full_like(trips, length)
                 self._few_of(bodies[first : first + length], (*around, begun + first), entering, every, length)
             self._few_of(bodies[last[0] :], (*around, begun + last[0]), entering, trips - last[0], 0)
-        # Threads that have not ended in the loop leave it.
-        self._arriving.clear()
+        # Threads that have not ended in the loop leave it; others that have jumped over it wait there.
+        self._arriving = {block: threads for block, threads in arriving.items() if block not in inside}
         self._entering = entering & ~self._ended
 
     def _few_of(
@@ -261,6 +262,14 @@ class PathReplay:
             self._begin(headers, mask)
             self.along(body, here)
             number += 1
+            if trips is not None:
+                entering = entering & self._going_on(headers)
+
+    def _going_on(self, headers: tuple[int, ...]) -> Array:
+        """Threads that have jumped back to begin another iteration; all where none has, as at the last one's end."""
+        back = (self._arriving[block] for block in headers if block in self._arriving)
+        going: Array = sum(back, start=FALSE[0])
+        return going if going.any() else TRUE[0]
 
     def _skip(
         self,
@@ -335,11 +344,6 @@ class PathReplay:
         for there in gone.values():
             mask = mask & ~there
         self._arriving, self._entering = {headers[0]: small(mask), **gone}, None
-
-
-def _onward(block: int | None) -> Leave:
-    """All threads go on to a block; None: they end."""
-    return lambda threads, mask: [] if block is None else [(block, mask)]
 
 
 def _column(values: Array) -> Array:

@@ -174,3 +174,9 @@ def test_origins_are_pairs_of_variable_and_coefficient() -> None:
     assert low.tiles.tolist() == [(0, 0, 32, 96, 0, 1, 0, 0, 0, 0, 0.0, -1, 0, 0, 96, 1)]
     rest = [[0, 0]] * 3
     assert low.origins.tolist() == [[[[1, 32], *rest], [[1, 96], *rest], [[0, 0], *rest]]]
+
+
+def test_tiles_smaller_than_a_granule_are_all_looked_at() -> None:
+    """Single words of a large tensor: none of them fills a granule that others could stand for."""
+    large = replace(MATRIX, rows=1 << 22, cols=64)
+    assert granule(reads(part(1, 1, row=1, col=1), tensors=(large,)))["sampling_stride"] == 1

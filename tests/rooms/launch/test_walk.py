@@ -110,6 +110,22 @@ def test_whole_packed_rows_move_as_one_range() -> None:
     assert moved_bytes(packed, 4, 6) == 128
 
 
+def test_rows_that_begin_within_a_sector_touch_one_more() -> None:
+    """64 bytes from byte 40 on are 3 sectors, from byte 64 on 2, and in a loop by whole sectors the same each time."""
+    matrix = Tensor(name="A", role="input", slabs=1, rows=4, cols=1024, dtype=DTYPES["fp32"])
+    for step, moved in ((0, 2 * 4 * (96 + 64)), (8, 2 * 4 * (96 + 64)), (16, 2 * 4 * (96 + 64))):
+        tile = Tile(tensor="A", slab="zero", rows=4, cols=16, row=(), col=(("begin", 2), *affine(j=step)))
+        program = TileProgram(
+            tensors=(matrix,),
+            variables=("zero", "begin"),
+            items=lambda indices: np.stack((0 * indices, 5 + 3 * indices), axis=1),
+            item_count=2,
+            period_items=2,
+            body=(Loop(counter="j", trips=2, body=(Step(name="tile", loads=(tile,)),)),),
+        )
+        assert tally(program).load_bytes == {"A": moved}
+
+
 def test_steps_come_with_the_loops_around_them() -> None:
     """Outermost first."""
     ((step, around),) = steps(_program(6, 20).body)

@@ -16,6 +16,7 @@ import numpy as np
 from ....emulator.storage import STORAGE_SHIFT
 from ....emulator.thread_values import Array
 from ....limits import SECTOR_BYTES
+from ....refusal import CannotFollow
 from ....sass.memory_instructions import bytes_of
 from ...alike.per_tensor_slices import by_tensor, narrowed
 from ...alike.representative_ctas import stand_ins
@@ -143,8 +144,16 @@ class _Listed:
             storage = subject.memory.number_of(int(taken[0]))
             key = key_of(instruction, self._parts[place], self._class.phases, place, storage)
             use_key, use_iteration = _joined(key, place, iteration, self._class.prologues)
+            # Warps that run a loop once have it as straight code, others go round it.
+            depth = len(self._class.nest_of(use_key.part[0]))
+            use_iteration = (*use_iteration, *(0,) * depth)[:depth]
             use = self.by_key.setdefault(use_key, UseSectors(which))
             offsets = addresses - begin_of(subject, storage)
+            known = subject.memory.storages.get(storage)
+            if known and not known.address <= taken.min() <= taken.max() < known.address + known.size_bytes:
+                raise CannotFollow(
+                    "threads part by data, and otherwise in other warps: not modelled", instruction.address
+                )
             if key.path == "atomic":
                 touched, in_part = added_to(offsets, active, bytes_of(instruction))
                 use.passes[:] = use.passes[0] + in_part, use.passes[1] + len(touched)
