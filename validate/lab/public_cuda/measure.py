@@ -9,8 +9,8 @@ looked at: floating-point tensors hold random numbers, others random bytes, thos
 
 import ctypes
 import json
+import signal
 import sys
-from math import prod
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,6 +27,8 @@ SIZES = {
     "fp32": 4, "int64": 8, "uint64": 8, "fp64": 8,
 }  # fmt: skip
 KINDS = {"uint8": "UINT8", "int8": "UINT8", "fp16": "FLOAT16", "bf16": "BFLOAT16", "fp32": "FLOAT32", "int32": "INT32"}
+LIMIT_S = 20
+"""Of a launch with all its runs; what takes longer ends the program."""
 DYNAMIC_SMEM = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 READER = "read.cubin"
 """Own kernel that reads a buffer: `read.cu`."""
@@ -51,12 +53,12 @@ def random_block(dtype: str) -> "np.ndarray[Any, Any]":
     return random.integers(0, 127, BLOCK_BYTES, dtype=np.uint8)
 
 
-def filled(tensor: dict[str, Any], blocks: dict[str, Any]) -> int:
-    """Address of new memory with its data."""
+def filled(tensor: dict[str, Any], blocks: dict[str, Any], folder: Path) -> int:
+    """Address of new memory with its data. Args: folder: of files with data."""
     size = tensor["bytes"]
     pointer = int(done(driver.cuMemAlloc(max(size, 16))))
     if tensor["values"]:
-        data = np.ascontiguousarray(values(tensor["values"], tensor["dtype"]))
+        data = np.ascontiguousarray(values(tensor["values"], tensor["dtype"], folder))
         done(driver.cuMemcpyHtoD(pointer, data.ctypes.data, size))
     elif tensor["fill"]:
         data = np.frombuffer(bytes.fromhex(tensor["fill"]) * (size // (len(tensor["fill"]) // 2)), np.uint8).copy()
@@ -70,7 +72,7 @@ def filled(tensor: dict[str, Any], blocks: dict[str, Any]) -> int:
     return pointer
 
 
-def described(dtype: str, address: int, shape: list[int], box: list[int], swizzle: str) -> bytes:
+def described(dtype: str, address: int, shape: list[int], strides: list[int], box: list[int], swizzle: str) -> bytes:
     """The driver's own descriptor."""
     outer, inner = shape[::-1], box[::-1]
     kinds, swizzles = driver.CUtensorMapDataType, driver.CUtensorMapSwizzle
@@ -80,7 +82,7 @@ def described(dtype: str, address: int, shape: list[int], box: list[int], swizzl
             len(outer),
             address,
             [driver.cuuint64_t(extent) for extent in outer],
-            [driver.cuuint64_t(SIZES[dtype] * prod(outer[: axis + 1])) for axis in range(len(outer) - 1)],
+            [driver.cuuint64_t(SIZES[dtype] * stride) for stride in strides[-2::-1]],
             [driver.cuuint32_t(extent) for extent in inner],
             [driver.cuuint32_t(1)] * len(inner),
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
@@ -101,7 +103,12 @@ class Run:
         self.function = done(driver.cuModuleGetFunction(self.module, plan["kernel"].encode()))
         if self.smem > 49152:
             done(driver.cuFuncSetAttribute(self.function, DYNAMIC_SMEM, self.smem))
-        self.at = {name: filled(tensor, blocks) for name, tensor in plan["tensors"].items()}
+        self.at = {name: filled(tensor, blocks, folder) for name, tensor in plan["tensors"].items()}
+        self.kept = {
+            name: (self.at[name], filled(tensor, blocks, folder), tensor["bytes"])
+            for name, tensor in plan["tensors"].items()
+            if tensor["values"]
+        }
         buffer = bytearray.fromhex(plan["buffer"])
         for at, kind, tensor, *rest in plan["fixups"]:
             if kind == "pointer":
@@ -113,6 +120,11 @@ class Run:
         # CU_LAUNCH_PARAM_BUFFER_POINTER, its address, CU_LAUNCH_PARAM_BUFFER_SIZE, its size, CU_LAUNCH_PARAM_END
         self.extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(self.raw), 2, ctypes.addressof(self.size), 0)
 
+    def restore(self) -> None:
+        """Put back data that decide where it goes: a launch may have overwritten them."""
+        for address, copy, size in self.kept.values():
+            done(driver.cuMemcpyDtoD(address, copy, size))
+
     def launch(self) -> None:
         """Launch it once."""
         extra = ctypes.addressof(self.extra)
@@ -120,7 +132,7 @@ class Run:
 
     def free(self) -> None:
         """Give its memory back."""
-        for pointer in self.at.values():
+        for pointer in (*self.at.values(), *(copy for _, copy, _ in self.kept.values())):
             done(driver.cuMemFree(pointer))
         done(driver.cuModuleUnload(self.module))
 
@@ -130,6 +142,7 @@ def median_us(run: Run, before: Any) -> float:
     begin, end = (done(driver.cuEventCreate(0)) for _ in range(2))
     times = []
     for _ in range(WARMUPS + RUNS):
+        run.restore()
         before()
         done(driver.cuEventRecord(begin, 0))
         run.launch()
@@ -169,6 +182,7 @@ def main() -> None:
         for plan in plans:
             row: dict[str, Any] = {"name": plan["name"]}
             print(plan["name"], file=names, flush=True)
+            signal.alarm(LIMIT_S)
             run = Run(plan, folder, blocks)
             if counting:
                 done(driver.cuProfilerStart())

@@ -11,7 +11,8 @@ from typing import Any
 
 from launches import listed
 from tilesight.kernels.compile.kernel_info import read_cubin
-from tilesight.kernels.given.arguments import Argument, Descriptor, Number, Pointer, Struct, Tensor, argument_of
+from tilesight.kernels.given.arguments import Argument, Number, Pointer, Struct, Tensor, argument_of
+from tilesight.kernels.given.descriptors import Descriptor
 from tilesight.kernels.given.file import read_launches
 
 FIRST = 0x210
@@ -28,7 +29,7 @@ def _placed(name: str, argument: Argument, at: int, buffer: bytearray, fixups: l
     elif isinstance(argument, Pointer):
         fixups.append([at, "pointer", argument.tensor, argument.offset_bytes])
     elif isinstance(argument, Descriptor):
-        fixups.append([at, "tma", argument.tensor, argument.shape, argument.box, argument.swizzle])
+        fixups.append([at, "tma", argument.tensor, argument.shape, argument.strides, argument.box, argument.swizzle])
     else:
         fixups.append([at, "pointer", name, 0])
 
@@ -36,6 +37,8 @@ def _placed(name: str, argument: Argument, at: int, buffer: bytearray, fixups: l
 def planned(path: Path, data: dict[str, str]) -> dict[str, Any]:
     """The plan of a launch. Args: data: tensor -> what says its values."""
     (launch,) = read_launches(path)
+    block = [launch.block] if isinstance(launch.block, int) else list(launch.block)
+    grid = [launch.grid] if isinstance(launch.grid, int) else list(launch.grid)
     info = read_cubin((launch.folder / str(launch.cubin)).read_bytes())[launch.kernel]
     buffer = bytearray(max(at + size for at, size in info.parameters) - FIRST)
     fixups: list[list[Any]] = []
@@ -54,7 +57,8 @@ def planned(path: Path, data: dict[str, str]) -> dict[str, Any]:
         for name, tensor in tensors.items()
     }
     return {
-        "name": path.stem, "cubin": launch.cubin, "kernel": launch.kernel, "grid": launch.grid, "block": launch.block,
+        "name": path.stem, "cubin": launch.cubin, "kernel": launch.kernel, "grid": [*grid, 1, 1][:3],
+        "block": [*block, 1, 1][:3],
         "smem": launch.smem, "buffer": buffer.hex(), "fixups": fixups, "tensors": made,
     }  # fmt: skip
 
