@@ -76,6 +76,7 @@ class SmNumbers:
     wgmma_port_wait_cycles: float = number(0, 100, "beside wgmma, that an instruction waits for the register port")
     wgmma_port_left_fraction: float = number(0, 1, "of the register port that wgmma does not need")
     wgmma_port_slack_instructions: float = number(0, 1000, "beyond that share before wgmma takes longer")
+    busy_pipe_turns: int = number(0, 1, "1: warps take turns at a busy pipe; 0: the oldest goes first")
     wgmma_smem_most_fraction: float = number(0, 0.999, "of shared memory that wgmma takes from others, at most")
     wgmma_smem_from_reads_fraction: float = number(0, 0.999, "that it takes from reads, at least")
     wgmma_smem_all_fraction: float = number(0, 1, "from which on others wait for wgmma to end")

@@ -46,6 +46,7 @@ def latencies_of(device: Device, busy_sms: int) -> Latencies:
         port_share=1.0 - sm.wgmma_port_left_fraction,
         port_credit=float(sm.wgmma_port_slack_instructions),
         port_wait=float(sm.wgmma_port_wait_cycles),
+        pipe_turns=sm.busy_pipe_turns,
         replacement=float(sm.cta_replacement_cycles),
         clock_rest=float(device.tensor_rest_cycles),
         matmul_jitter=float(sm.wgmma_length_jitter_fraction),

@@ -23,6 +23,7 @@ LATENCIES = Latencies(
     port_share=0.0,
     port_credit=2.0,
     port_wait=2.0,
+    pipe_turns=1,
     replacement=100.0,
     clock_rest=1e9,
     matmul_jitter=0.0,

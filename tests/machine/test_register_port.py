@@ -22,10 +22,10 @@ TURNS = {
     "FMNMX of two registers": "a" * 32,
     "FFMA of one register and two that stay": "f" * 32,
     "two EX2 and F2FP": "axaaaaxa" + "xxa" * 13 + "xxxxx",
-    "softmax in phases": "fafafffafaxfafafafxfafafafxfafafafxaafafaxafaaaxaaafaxfaaaxaaaxfaxaaxafafxfffxffxffxfaxfaxfxfxfxfxafffxfaxf"
-    "axfaxffaxfxffaxffaxffaxaffxffxfaffaffaf",
-    "softmax in turn": "faffxafafafaxaafafafaxaaaaxfaaaafaxaafaaxafafafaxaaafaxafafaaxffaaaxfxxafffxafaffaxaffffffxffaffffxfafaffxf"
-    "xfaxfxfaffaffxffxafffffxffxfxxfxxxxxxff",
+    "softmax in phases": "fafafffafaxfafafafxfafafafxfafafafxaafafaxafaaaxaaafaxfaaaxaaaxfaxaaxafafxfff"
+    "xffxffxfaxfaxfxfxfxfxafffxfaxfaxfaxffaxfxffaxffaxffaxaffxffxfaffaffaf",
+    "softmax in turn": "faffxafafafaxaafafafaxaaaaxfaaaafaxaafaaxafafafaxaaafaxafafaaxffaaaxfxxafffxafa"
+    "ffaxaffffffxffaffffxfafaffxfxfaxfxfaffaffxffxafffffxffxfxxfxxxxxxff",
 }
 """A turn of a warp, in the order in which ptxas of CUDA 13.0 wrote it."""
 LOOP_CYCLES = 12

@@ -9,8 +9,8 @@ Fixed latencies are the compiler's (stall counts). What has no fixed latency rel
 A warpgroup's matmul (wgmma) starts when its four warps have issued it and the tensor cores are free, and runs on beside
 them: it reads operands from shared memory, and takes most of the register port of its sub-cores. One in tensor memory
 (tcgen05) starts when one warp has issued it, and leaves the register port alone.
-Other instructions wait for the port, each a few cycles from when its pipe is free. What they read beyond what the matmul
-leaves (*port credit*, a token bucket) delays the matmul.
+Other instructions wait for the port, each a few cycles from when its pipe is free. What they read beyond what the
+matmul leaves (*port credit*, a token bucket) delays the matmul.
 Of warps that could issue at the same time, the one that issued last goes on, else the oldest does (greedy then oldest);
 in front of a busy pipe, or a full queue of memory instructions, they take turns.
 """
@@ -124,8 +124,8 @@ def _goes_first(state: State, warp: int, other: int, core: int, queues: bool) ->
     """Whether one warp has priority over another: greedy, then oldest, as on an H200 (decision 0010).
 
     Args:
-        queues: both wait for the same busy pipe, or a full queue of memory instructions: there warps take turns, so that
-            two of a sub-core store, or exponentiate, at the same rate (`softmax_beside.cu`).
+        queues: both wait for the same busy pipe, or a full queue of memory instructions: there warps take turns, so
+            that two of a sub-core store, or exponentiate, at the same rate (`softmax_beside.cu`).
     """
     if queues:
         return state.last_issue[warp] < state.last_issue[other]
@@ -155,11 +155,11 @@ def _choose(state: State, code: np.ndarray, latencies: Latencies, core: int) -> 
             since = max(state.ready[warp], state.pipe_free[core, instruction.pipe], state.read_time[core] + 1.0)
             time = max(time, min(since + latencies.port_wait, state.matmul_end[core]))
         pipe = instruction.pipe
-        queues = pipe == chosen_pipe and (
-            time == queue_free
-            if pipe == LSU
-            else pipe != NO_PIPE and pipe != TENSOR_PIPE and state.pipe_free[core, pipe] > state.issue_free[core]
-        )
+        queues = False
+        if pipe == chosen_pipe and pipe == LSU:
+            queues = time == queue_free
+        elif pipe == chosen_pipe and pipe != NO_PIPE and pipe != TENSOR_PIPE and latencies.pipe_turns:
+            queues = state.pipe_free[core, pipe] > state.issue_free[core]
         if time < when or (time == when and _goes_first(state, warp, chosen, core, queues)):
             chosen, when, chosen_pipe = warp, time, pipe
     state.best_warp[core], state.best_time[core] = chosen, when

@@ -21,6 +21,7 @@ class Latencies(NamedTuple):
         port_share: share of its sub-core's register port that a tensor core takes under wgmma.
         port_credit: reads by others, beyond the share that it leaves, before wgmma takes longer.
         port_wait: that an instruction waits for the port beside wgmma.
+        pipe_turns: 1: warps take turns at a busy pipe; 0: the one that issued last goes on there, too.
         replacement: from a CTA's end to the start of the next one in its place.
         clock_rest: idle time of the tensor cores after which the clock rises.
         matmul_jitter: largest deviation of a matmul from its length, as a share of it; uniformly distributed.
@@ -53,6 +54,7 @@ class Latencies(NamedTuple):
     port_share: float
     port_credit: float
     port_wait: float
+    pipe_turns: int
     replacement: float
     clock_rest: float
     matmul_jitter: float

@@ -129,7 +129,7 @@ def test_alone_on_its_sm_it_is_charged_what_it_does() -> None:
 
 
 def looping_machine(opcode: str = "IADD3") -> Machine:
-    """A load and 100 instructions that use it: with IADD3 the ALU takes one every other cycle, with FADD the FMA each."""
+    """A load and 100 instructions that use it: the ALU takes IADD3 every other cycle, the FMA an FADD each."""
     add = replace(made_instruction(0, opcode, "R5", "R5", "R5", "RZ"), stall_cycles=1)
     body = [load(), waiting(add), *[add] * 99]
     placed = [replace(instruction, address=16 * place) for place, instruction in enumerate(body)]
