@@ -133,7 +133,7 @@ def run(
         streams.setdefault(operation.stream, _Stream()).ahead.append((number, deque(operation.times_s)))
     done_s: list[float | None] = [None] * len(operations)
     while True:
-        starts = {name: _start_s(stream, operations, ready_s, done_s, gap_s) for name, stream in streams.items()}
+        starts = _starts_s(streams, operations, ready_s, done_s, gap_s)
         running = [stream.running for stream in streams.values() if stream.running is not None]
         linked = {name for name, stream in streams.items() if stream.ahead and operations[stream.ahead[0][0]].links}
         if any(stream.is_midway for name, stream in streams.items() if name not in linked):
@@ -160,6 +160,21 @@ def run(
             streams[first].has_run = streams[first].is_midway = True
     if any(stream.ahead for stream in streams.values()):
         raise ValueError("operations of the step wait for each other: none can begin")
+
+
+def _starts_s(
+    streams: Mapping[str, _Stream],
+    operations: Sequence[Enqueued],
+    ready_s: Sequence[float],
+    done_s: list[float | None],
+    gap_s: float,
+) -> dict[str, float]:
+    """Of each stream, again where an operation without kernels ended meanwhile, for which others may have waited."""
+    while True:
+        ahead = sum(len(stream.ahead) for stream in streams.values())
+        starts = {name: _start_s(stream, operations, ready_s, done_s, gap_s) for name, stream in streams.items()}
+        if ahead == sum(len(stream.ahead) for stream in streams.values()):
+            return starts
 
 
 def _start_s(

@@ -71,6 +71,15 @@ def test_kernels_that_compute_share_the_gpu_and_collectives_their_links() -> Non
         assert step(*works).end_s == pytest.approx(end_s)
 
 
+def test_an_operation_without_kernels_ends_although_a_stream_before_it_waits_for_it() -> None:
+    """Two that run nothing would be said to wait for each other."""
+    none = Enqueued(times_s=[])
+    made = step(Enqueued(times_s=[MS], stream="a"), none, Enqueued(times_s=[MS], stream="a", waits=(1,)), none)
+    assert made.end_s == pytest.approx(2 * MS)
+    made = step(none, Enqueued(times_s=[], stream="a"), Enqueued(times_s=[], waits=(1,)))
+    assert made.end_s == 0.0
+
+
 def test_operations_that_wait_for_each_other_are_refused() -> None:
     """In one line."""
     with pytest.raises(ValueError, match="wait for each other"):
