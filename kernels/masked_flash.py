@@ -23,7 +23,7 @@ def masked_flash_kernel(
 ):  # fmt: skip
     """One query tile of one head. Shapes: Q (slabs, M, D); K (slabs / group, N, D); V, O with D_v; LSE (slabs, M).
 
-    Args: seen_ptr, tiles_ptr: of `launch.key_lists`; sinks_ptr: (heads,), softcap: None where there are none; always:
+    Args: seen_ptr, tiles_ptr: of `mask_tensors`; sinks_ptr: (heads,), softcap: None where there are none; always:
     first keys that rows see beside their interval.
     """
     q_tiles = tl.cdiv(seqlen_q, block_m)

@@ -7,6 +7,7 @@ Source: `JITFunction.run` and `compile` of Triton 3.6, whose steps these are.
 """
 
 import inspect
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import string_at
@@ -24,9 +25,9 @@ from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS
 from ...simulator.refusal import Refused, UserError
 from ..compile.call import KernelLaunch, RefusedCall
 from ..compile.first_ir import first_ir
+from ..compile.ttir import line_of
 from ..given.arguments import Tensor
 from ..given.launch import Launch, call_of
-from .beyond_target import refusal_of
 from .recorded import WHOLE, RecordedLaunch, RecordedTensor
 from .stores import stored_parameters
 
@@ -35,6 +36,9 @@ POINTERS = (torch.int64, torch.uint64)
 NOT_FOR_THE_COMPILER = frozenset({"warmup", "grid"})
 DEFAULT_TAKEN = "TRITON_DEFAULT_FP_FUSION is unset"
 """How Triton 3.9 begins to warn of its default, which a launch on the GPU would take, too."""
+GATHERS = re.compile(r"tt\.descriptor_(gather|scatter)\b.*loc\((#loc\d*)\)")
+GATHER_CAPABILITY = 100
+"""PTX ISA 8.8, `cp.async.bulk.tensor`: `.tile::gather4` and `.tile::scatter4` need sm_100 or newer."""
 
 
 def lower(capture: RecordedLaunch, capability: int) -> KernelLaunch:
@@ -299,3 +303,18 @@ def _place(number: int, source: str, function: Any) -> str:
 def _one_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip(" ^")]
     return lines[-1][:300] if lines else "no reason given"
+
+
+def refusal_of(name: str, ir: str, capability: int) -> str:
+    """Why a kernel cannot be compiled for a target, in one line; empty where nothing is known against it.
+
+    Args:
+        name: of the kernel; ir: Triton's first IR as text; capability: of the target, e.g. 90.
+    """
+    match = GATHERS.search(ir)
+    if match is None or capability >= GATHER_CAPABILITY:
+        return ""
+    return (
+        f"kernel {name}: line {line_of(match[2], ir)}: {match[1]} through a tensor descriptor needs "
+        f"sm_{GATHER_CAPABILITY} or newer, the target is sm_{capability}: take pointers"
+    )

@@ -1,14 +1,17 @@
 """Triton kernels that a step launches: those that Inductor writes, and the user's own, each with its configurations."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from math import prod
+from types import FunctionType
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.autotuner import Autotuner, Heuristics
+from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
 from ...simulator.operations.operation import Operand, Operation
@@ -18,12 +21,17 @@ from ..capture.stores import stored_parameters
 from .device_guard import lacking
 from .hooks import replace
 from .recorder import Recorder
-from .storages import Storages, is_real
-from .values.computed import computed
+from .storages import Storages, is_real, outside
 
 INDUCTORS = "triton_"
 """What names of kernels begin with that Inductor writes."""
 INDICES = frozenset({torch.int16, torch.int32, torch.int64})
+POINTWISE = "triton_poi"
+"""What names of pointwise kernels begin with."""
+BLOCKS = {"XBLOCK": "xnumel", "YBLOCK": "ynumel", "ZBLOCK": "znumel"}
+"""Sizes of a CTA, and what they divide."""
+MOST_ELEMENTS = 1 << 20
+"""Of the CTA that takes all of it."""
 
 
 class TritonLaunches:
@@ -245,3 +253,36 @@ def _copied(values: torch.Tensor) -> torch.Tensor:
     with _disable_current_modes():
         kept = torch.empty(0, dtype=values.dtype)
         return kept.set_(values.untyped_storage().clone(), values.storage_offset(), values.shape, values.stride())
+
+
+def computed(kernel: Any, given: Mapping[str, Any], stored: frozenset[str], storages: Storages) -> bool:
+    """Run a kernel on the values that are known of its tensors, which thereby are known of those that it stores to.
+
+    Done of a pointwise kernel all of whose tensors are whole numbers with values: ones, ranges, masks of packed tokens.
+
+    Args:
+        kernel: a function of Triton that Inductor wrote; given: its arguments; stored: names that it stores to.
+
+    Returns:
+        Whether it was run: else nothing is known of what it stores.
+    """
+    sizes = {block: 1 << (int(given[size]) - 1).bit_length() for block, size in BLOCKS.items() if size in given}
+    if not kernel.__name__.startswith(POINTWISE) or prod(sizes.values()) > MOST_ELEMENTS:
+        return False
+    numbers = prod(int(given[BLOCKS[block]]) for block in sizes)
+    known = {
+        name: storages.writable(value, numbers) if name in stored else storages.values(value)
+        for name, value in given.items()
+        if isinstance(value, torch.Tensor)
+    }
+    if any(value is None for value in known.values()):
+        return False
+    alone = FunctionType(kernel.fn.__code__, dict(kernel.fn.__globals__), kernel.fn.__name__)  # it adds to globals
+    alone.__annotations__ = kernel.fn.__annotations__
+    passed = {name: value for name, value in {**given, **known, **sizes}.items() if name in kernel.arg_names}
+    try:
+        with outside():
+            InterpretedFunction(alone).run(**passed, grid=(1, 1, 1), warmup=False)
+    except Exception:
+        return False
+    return True

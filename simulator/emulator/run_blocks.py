@@ -9,7 +9,6 @@ import numpy as np
 from ..jobs.stopping import check_wanted
 from ..refusal import CannotFollow
 from ..sass.flow import Flow
-from .barriers import Barriers, Place
 from .compile_blocks import Barrier, CompiledBlocks
 from .leap.leaper import Leaper
 from .thread_values import SHAPE, TRUE, Array, holds_for_all, small
@@ -21,6 +20,46 @@ Arrivals = list[tuple[int, int, int, Array]]
 """Warps that come to barriers, in order: place of the instruction, number, warps that it takes (0: all), and which."""
 MAX_STEPS = 2_000_000
 """Blocks that are gone through before code is taken to be endless; the longest loops of an attention take 100,000."""
+Place = tuple[int, int]
+"""A block, and how far in it: after so many barriers."""
+
+
+class Barriers:
+    """Who waits where. Args: warps: of a CTA."""
+
+    def __init__(self, warps: int) -> None:
+        self._warps = warps
+        self._waiting: dict[int, dict[Place, Array]] = {}
+        self._arrived: dict[int, Array] = {}
+
+    def refuse_waiting(self) -> None:
+        """Raises: CannotFollow: some warp still waits at a barrier; one line."""
+        for number in sorted(number for number, places in self._waiting.items() if places):
+            raise CannotFollow(f"warps wait at barrier {number}, where other warps of their CTA never come")
+
+    def arrive(self, number: int, warps: int, waits: bool, place: Place, mask: Array) -> list[tuple[Place, Array]]:
+        """Warps come to a barrier.
+
+        Args:
+            warps: how many it takes, 0: all of the CTA; waits: whether they stay until then, or only report.
+            place: where they go on; mask: which threads.
+
+        Returns:
+            Who goes on, and where.
+        """
+        present = mask.any(axis=2, keepdims=True)
+        shape = np.broadcast_shapes(present.shape, (1, self._warps, 1))
+        arrived = np.broadcast_to(present, shape) | self._arrived.get(number, False)
+        complete = arrived.sum(axis=1, keepdims=True) >= (warps or self._warps)
+        self._arrived[number] = arrived & ~complete
+        there = self._waiting.setdefault(number, {})
+        if waits:
+            there[place] = mask | there.get(place, False)
+        released = [(where, them & complete) for where, them in there.items()]
+        left = {where: them & ~complete for where, them in there.items()}
+        self._waiting[number] = {where: them for where, them in left.items() if them.any()}
+        going_on = [(where, them) for where, them in released if them.any()]
+        return going_on if waits else [*going_on, (place, mask)]
 
 
 def run_blocks(

@@ -1,12 +1,14 @@
 """How many CTAs of a launch an SM holds at once, and which of its limits says so."""
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..device.device import Device
 from ..launch.program import Resources
 from ..limits import SUB_CORES, WARP_THREADS
 from ..refusal import Refusal
-from ..sass.barriers import barriers_taken
+from ..sass.flow import FLOWS_KEPT
 
 REGISTER_ALLOCATION = 256
 """Registers are handed to a warp in units of 256 (CUDA occupancy rules, compute capability 7.0 to 12.0)."""
@@ -16,6 +18,9 @@ ALLOTS_BARRIERS = 9
 """Major compute capability from which on the calculator counts named barriers (`cuda_occupancy.h` of CUDA 13.0)."""
 BARRIERS_OF_A_PLACE = {9: 2, 10: 2}
 """Major compute capability -> named barriers of an SM for each CTA that it can hold; 1 of others (the same source)."""
+BARRIERS = 16
+"""Named barriers of a CTA (PTX ISA, bar)."""
+USE = re.compile(r"\bBAR\.(?!SYNCALL)[A-Z_.]+ +([^\s,;]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,3 +102,17 @@ def warps_per_sub_core(registers_per_thread: int, device: Device) -> int:
 
 def _misfit(reason: str) -> Refusal:
     return Refusal("does not fit", reason)
+
+
+@lru_cache(maxsize=FLOWS_KEPT)
+def barriers_taken(sass: str) -> int:
+    """Named barriers that a CTA takes of its SM; 0: it has none. Args: sass: a kernel's listing.
+
+    The compiler writes the number into the flags of the code's section (bits 20 to 26), from where the driver takes it.
+    It is that of the highest barrier that the code names, and all there are where a register holds the number: so of
+    all kernels in tests/recorded/cubins.json.xz.
+    """
+    names = USE.findall(sass)
+    if any(not name.startswith("0x") for name in names):
+        return BARRIERS
+    return max((int(name, 16) + 1 for name in names), default=0)

@@ -24,7 +24,7 @@ INSIDE_AND_OUT = [
     ("simulator/problems/attention.py", "from ..schedules.contract import Config", INSIDE, "> tilesight.simulator.sch"),
     ("simulator/schedules/flash2.py", "from ..engine import engine", INSIDE, "flash2 -> tilesight.simulator.engine"),
     ("simulator/core/__init__.py", "from .. import report", INSIDE, "core -> tilesight.simulator.report (l"),
-    ("simulator/emulator/barriers.py", "from ..trace.cta import given", INSIDE, "barriers -> tilesight.simulator.trac"),
+    ("simulator/emulator/threads.py", "from ..trace.cta import given", INSIDE, "threads -> tilesight.simulator.trac"),
     ("simulator/new_room.py", "import math", INSIDE, "- tilesight.simulator.new_room"),
     ("simulator/schedules/tiles.py", "from .. import core", DOOR, "tiles -> tilesight.simulator.core (l"),
     (

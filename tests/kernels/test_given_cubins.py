@@ -16,7 +16,7 @@ from tilesight.kernels.compile.cubin import sections_of
 from tilesight.kernels.compile.disassemble import disassemble
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.prediction.kernel_row import KernelRow
-from tilesight.simulator.sass.barriers import barriers_taken
+from tilesight.simulator.residency.occupancy import barriers_taken
 from tilesight.simulator.sass.opcodes import rules
 
 import tilesight

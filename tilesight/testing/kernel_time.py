@@ -1,11 +1,13 @@
 """The fixture of `pytest --tilesight`: a function, and what is expected of it, in; a prediction or a failure out."""
 
+import inspect
 import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,15 +21,44 @@ from ..diffing.side import Side
 from ..diffing.sides import Question, compiled_side, predicted, unpredicted
 from ..kernels.capture.file import Asked, RecordedFunction, UserCodeFailed, capture_calls
 from ..predicting import predict_calls, with_recording
+from ..simulator import units
+from ..simulator.arguments import shown, truth
 from ..simulator.display.render import times
 from .answer import PredictedKernels, incomplete_text, of_difference, of_prediction, over_text, slower_text
-from .baselines import Baselines, name_of
-from .expected import Expected, expected
+from .baselines import Baselines, given_name, name_of
 from .judgements import JUDGEMENTS, Judgement
-from .subject import Subject, subject_of
 
 NARROWEST, WIDEST = 60, 160
 """Characters of what is printed."""
+TAKEN = "must be FILE.py:FUNCTION, MODULE:FUNCTION, or a function that launches kernels, defined at the top of a file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a test expects.
+
+    Args:
+        limit_s: time that is allowed; None: any [s]. baseline: name of it; empty: there is none.
+        share: by which it may be slower than that; partial: whether launches may be lacking.
+    """
+
+    limit_s: float | None
+    baseline: str
+    share: float
+    partial: bool
+
+    @property
+    def limit_text(self) -> str:
+        """The limit, e.g. `at most 120 us`; empty where there is none."""
+        return "" if self.limit_s is None else f"at most {units.duration(self.limit_s)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A function. Args: name: for people and for files; target: as `kernels.capture.file.capture_calls` takes it."""
+
+    name: str
+    target: str
 
 
 class KernelTime:
@@ -192,3 +223,69 @@ def saved(name: str, recorded: RecordedFunction, question: Question) -> tuple[Pr
     """Launches predicted, and the file of `predict --save`. Args: name: of the function."""
     side, prediction = predicted(compiled_side(name, recorded, question), question, shown=True)
     return of_prediction(name, prediction.measured_as(question.timing)), saved_text(side, recorded)
+
+
+def subject_of(function: object, root: Path) -> Subject:
+    """The function that is meant. Args: root: folder that paths begin at. Raises: ValueError: there is none."""
+    if isinstance(function, str):
+        place, _, name = function.rpartition(":")
+        return _in_file(root / place, name, root) if place.endswith(".py") else Subject(name=function, target=function)
+    top = str(getattr(function, "__name__", ""))
+    module = sys.modules.get(str(getattr(function, "__module__", "")))
+    file: str | None = getattr(module, "__file__", None)
+    if file and inspect.isfunction(function) and getattr(module, top, None) is function:
+        return _in_file(Path(file), top, root)
+    raise ValueError(f"function = {shown(function)}: {TAKEN}")
+
+
+def _in_file(path: Path, function: str, root: Path) -> Subject:
+    place = path.relative_to(root) if path.is_relative_to(root) else path
+    if not path.is_file():
+        raise ValueError(f"{place}: no such file{'' if place.is_absolute() else f' in {root}'}")
+    return Subject(name=f"{place.as_posix()}:{function}", target=f"{path}:{function}")
+
+
+def expected(at_most: object, baseline: object, usual: str, slower_than: object, partial: object) -> Expected:
+    """What a test expects.
+
+    Args:
+        usual: name of a baseline where there is neither a limit nor another name; others as of `KernelTime.__call__`.
+
+    Raises:
+        ValueError: something is not allowed (one line).
+    """
+    name = usual if at_most is None else ""
+    return Expected(
+        limit_s=None if at_most is None else _seconds(at_most),
+        baseline=name if baseline is None else given_name(baseline),
+        share=_share(slower_than),
+        partial=truth("partial", partial),
+    )
+
+
+def _seconds(at_most: object) -> float:
+    said = f"at_most = {shown(at_most)}: must be a time above 0, such as '120 us', '1.5 ms' or 1.2e-4 (in s)"
+    if isinstance(at_most, str):
+        try:
+            seconds = units.parse_duration(at_most)
+        except ValueError:
+            raise ValueError(said) from None
+    else:
+        seconds = _number(at_most, said)
+    if not 0.0 < seconds < float("inf"):
+        raise ValueError(said)
+    return seconds
+
+
+def _share(slower_than: object) -> float:
+    said = f"slower_than = {shown(slower_than)}: must be a share from 0 to 1, such as 0.05 for 5 %"
+    share = _number(slower_than, said)
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(said)
+    return share
+
+
+def _number(value: object, said: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(said)
+    return float(value)

@@ -14,8 +14,7 @@ if missing_package():
 import torch
 import torch.nn.functional as F
 from tilesight.kernels.capture.recorded import RecordedLaunch
-from tilesight.kernels.pytorch.choosing.descent import LEAST_S, MOST_TRIED
-from tilesight.kernels.pytorch.choosing.selection import MOST_PREDICTED
+from tilesight.kernels.pytorch.choosing.selection import LEAST_S, MOST_PREDICTED, MOST_TRIED
 from tilesight.kernels.pytorch.live import record_live
 from tilesight.kernels.pytorch.step import recording
 from tilesight.simulator.operations.operation import RecordedStep

@@ -8,12 +8,12 @@ from tilesight.simulator.device.device import catalogue, load_device, parse_devi
 from tilesight.simulator.device.numbers import Provenance
 from tilesight.simulator.device.what_if import override
 from tilesight.validate.calibrate import calibrate, report
+from tilesight.validate.calibrate.calibrate import refusal
 from tilesight.validate.calibrate.finding import Finding
-from tilesight.validate.calibrate.limits import refusal
 from tilesight.validate.calibrate.micro import gpu
 from tilesight.validate.calibrate.micro.compile import NoGpu
 from tilesight.validate.calibrate.micro.gpu import Facts
-from tilesight.validate.calibrate.toml import device_toml
+from tilesight.validate.calibrate.report import device_toml
 
 from tilesight.cli.main import main
 

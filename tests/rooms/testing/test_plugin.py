@@ -10,10 +10,8 @@ from support.made_rows import row_of
 
 from tilesight.testing.answer import PredictedKernels
 from tilesight.testing.baselines import name_of
-from tilesight.testing.expected import expected
 from tilesight.testing.judgements import Judgement, collisions
-from tilesight.testing.kernel_time import KernelTime
-from tilesight.testing.subject import subject_of
+from tilesight.testing.kernel_time import KernelTime, expected, subject_of
 
 pytest_plugins = ["pytester"]
 NEVER = "def test_it(kernel_time):\n    kernel_time('mine.py:run', at_most='1 us')\n"

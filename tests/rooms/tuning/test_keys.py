@@ -4,7 +4,7 @@ from tilesight.simulator.prediction.kernel_row import KernelRow
 from tilesight.simulator.prediction.prediction import LaunchPrediction
 from tilesight.simulator.traffic import Traffic
 
-from tilesight.tuning.keys import key_notes
+from tilesight.tuning.tune import key_notes
 from tilesight.tuning.tuning import Configured, TunedLaunch, ranked
 
 

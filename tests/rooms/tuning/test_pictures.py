@@ -8,8 +8,7 @@ from typing import Any
 from support.made_rows import row_of
 from tilesight.simulator.report.page import Made
 
-from tilesight.tuning.html import tuning_html
-from tilesight.tuning.pictures import most_telling, pictures
+from tilesight.tuning.html import most_telling, pictures, tuning_html
 from tilesight.tuning.tuning import Configured, TunedLaunch, Tuning, ranked
 
 SPACE = {"STAGES": (2, 3), "BM": (64, 128, 256), "BN": (64, 128)}

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.mask_definitions import masked_lengths, seen_by_definition
-from tilesight.simulator.launch.key_lists import mask_tensors
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.masked_flash import mask_tensors
 
 SHAPE = {"batch": 1, "heads": 1, "head_dim": 16}
 BLOCKS = st.sampled_from((1, 2, 4))

@@ -1,1 +1,0 @@
-"""Values that a step knows without a GPU."""
