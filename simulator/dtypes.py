@@ -13,14 +13,12 @@ class Dtype:
         bits: of an element in memory.
         tensor_rate: the rate at which tensor cores multiply it, as device files name it; empty where they cannot.
         result: name of the type in which an output computed from it is stored.
-        accumulates_in: name of the type that products of it are summed in.
     """
 
     name: str
     bits: int
     tensor_rate: str = ""
     result: str = ""
-    accumulates_in: str = "fp32"
 
     @property
     def size_bytes(self) -> int:

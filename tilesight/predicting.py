@@ -93,7 +93,7 @@ def predict(
 
     if reason := why_not():
         raise RuntimeError(reason)
-    capability = int(gpu.compute_capability.replace(".", ""))
+    capability = gpu.capability
     given = [launch for launch in launches if isinstance(launch, Launch)]
     numbers = getattr(launches, "numbers", None)  # of a recording
     if given and len(given) == len(launches) and numbers is None:
@@ -175,37 +175,25 @@ def compiled_launches(
     asked: list[CompiledLaunch] = []
     for call in calls:
         if not isinstance(call, KernelLaunch):
-            asked.append(CompiledLaunch(row=refused_row(call), kernel=None, tuned=call.tuned))
+            asked.append(CompiledLaunch(row=row_of(call), kernel=None, tuned=call.tuned))
             continue
         outcome = next(outcomes)
-        row = KernelRow(
-            name=call.name,
-            grid=call.grid,
-            num_warps=call.num_warps,
-            num_stages=call.num_stages,
-            label=call.label,
-            notes=outcome.notes if isinstance(outcome, CompiledKernel) else (),
-            refused=None if isinstance(outcome, CompiledKernel) else outcome.reason,
-            code=outcome.code_digest if isinstance(outcome, CompiledKernel) else "",
-        )
         kernel = outcome if isinstance(outcome, CompiledKernel) else None
+        if isinstance(outcome, CompiledKernel):
+            row = row_of(call, notes=outcome.notes, code=outcome.code_digest)
+        else:
+            row = row_of(call, refused=outcome.reason)
         asked.append(CompiledLaunch(row=row, kernel=kernel, tuned=call.tuned, cooperative=call.cooperative))
     return asked
 
 
-def refused_row(call: "RefusedCall") -> KernelRow:
-    """A launch that does not come as far as the compiler."""
-    return KernelRow(name=call.name, grid=call.grid, num_warps=0, num_stages=0, label=call.label, refused=call.reason)
-
-
-def lost_row(call: "KernelLaunch", why: str) -> KernelRow:
-    """A launch that the program owes an answer. Args: why: one line."""
+def row_of(call: "KernelLaunch | RefusedCall", **figures: Any) -> KernelRow:
+    """A launch as a row, with its reason where it was refused. Args: figures: other fields of the row."""
     return KernelRow(
         name=call.name,
         grid=call.grid,
         num_warps=call.num_warps,
         num_stages=call.num_stages,
         label=call.label,
-        refused=why,
-        failed=True,
+        **{"refused": getattr(call, "reason", None), **figures},
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...simulator.device.device import Device, load_device
 from ...simulator.device.what_if import override
-from ...simulator.jobs.processes import WorkerDied, WorkerProcess
+from ...simulator.jobs.processes import Ask, WorkerDied, WorkerProcess
 from ...simulator.prediction.torch_operation import TorchOperation
 from ...simulator.refusal import UserError
 from ..compile.cache import triton_cache
@@ -80,12 +80,7 @@ def capture_calls(target: str, asked: Asked) -> tuple[RecordedFunction, ...]:
             names no kernel has.
         UserCodeFailed: it raised, died, or took too long.
     """
-    file, colon, function = target.rpartition(":")
-    if not colon or not file or not function.isidentifier():
-        raise UserError(f"{target!r}: must be FILE.py:FUNCTION or MODULE:FUNCTION")
-    is_module = not file.endswith(".py") and all(part.isidentifier() for part in file.split("."))
-    if not Path(file).is_file() and not is_module:
-        raise UserError(f"{file}: no such file")
+    file, function = file_and_function(target)
     job = {
         "file": file,
         "function": function,
@@ -102,12 +97,8 @@ def capture_calls(target: str, asked: Asked) -> tuple[RecordedFunction, ...]:
         answer, printed = kept
         sys.stderr.write(printed)
     else:
-        answer = _recorded_anew(target, job, asked, key)
-    if "unusable" in answer:
-        raise UserError(answer["unusable"])
-    if "raised" in answer:
-        raise UserCodeFailed(answer["raised"])
-    values = values_of(answer["values"])
+        answer = _recorded_anew(job, asked, key)
+    values = values_in(answer)
     return tuple(
         RecordedFunction(
             calls=tuple(from_plain(call, values) for call in recorded["calls"]),
@@ -123,22 +114,53 @@ def capture_calls(target: str, asked: Asked) -> tuple[RecordedFunction, ...]:
 
 def given_function(launches: tuple[Launch, ...], device: Device) -> RecordedFunction:
     """Launches as if a function had made them. Raises: UserError: as `calls_of`."""
-    capability = int(device.compute_capability.replace(".", ""))
+    capability = device.capability
     return RecordedFunction(calls=calls_of(launches, capability), notes=(), operations=(), ended="")
 
 
-def _recorded_anew(target: str, job: Mapping[str, Any], asked: Asked, key: str) -> dict[str, Any]:
+def file_and_function(target: str) -> tuple[str, str]:
+    """The file or module of a target, and its function. Raises: UserError: it names none, or there is no such file."""
+    file, colon, function = target.rpartition(":")
+    if not colon or not file or not function.isidentifier():
+        raise UserError(f"{target!r}: must be FILE.py:FUNCTION or MODULE:FUNCTION")
+    is_module = not file.endswith(".py") and all(part.isidentifier() for part in file.split("."))
+    if not Path(file).is_file() and not is_module:
+        raise UserError(f"{file}: no such file")
+    return file, function
+
+
+def values_in(answer: Mapping[str, Any]) -> dict[str, bytes]:
+    """Values of storages in what a recording process answers. Raises: UserError, UserCodeFailed: it says why not."""
+    if "unusable" in answer:
+        raise UserError(answer["unusable"])
+    if "raised" in answer:
+        raise UserCodeFailed(answer["raised"])
+    return values_of(answer["values"])
+
+
+def answer_of(
+    process: WorkerProcess, job: Mapping[str, Any], limit_s: float, reply: Ask | None = None
+) -> dict[str, Any]:
+    """What a process answers that runs the user's code and then ends; what it printed reaches stderr.
+
+    Raises:
+        UserCodeFailed: it died, or took too long.
+    """
+    try:
+        return process.ask(job, limit_s, reply)
+    except WorkerDied as death:
+        raise UserCodeFailed(f"{job['file']}:{job['function']}: {death}") from None
+    finally:
+        sys.stderr.write(process.said)
+        process.stop()
+
+
+def _recorded_anew(job: Mapping[str, Any], asked: Asked, key: str) -> dict[str, Any]:
     """Have a process record, and keep its answer under a key if the code ran to its end. Raises: UserCodeFailed."""
     other = asked.interpreter
     variables = triton_cache() | dict(other.variables if other else {})
     process = WorkerProcess(WORKER, "user's code", (), variables, other.path if other else "")
-    try:
-        answer = process.ask({**job, "asked_ns": time_ns()}, asked.timeout_s)
-    except WorkerDied as death:
-        raise UserCodeFailed(f"{target}: {death}") from None
-    finally:
-        sys.stderr.write(process.said)
-        process.stop()
+    answer = answer_of(process, {**job, "asked_ns": time_ns()}, asked.timeout_s)
     witnesses = answer.pop("witnesses", None)
     ran = "recorded" in answer and not any(made["ended"] for made in answer["recorded"])
     if key and ran and witnesses is not None:

@@ -62,7 +62,7 @@ def capture(device: Device | str = "h200", space: Space = NO_SPACE, triton_cache
         NoValues: code asks for values of a tensor that has none; one line.
     """
     gpu = load_device(device) if isinstance(device, str) else device
-    capability = int(gpu.compute_capability.replace(".", ""))
+    capability = gpu.capability
     recorder = Recorder(space, capability if triton_cache else None)
     mode = recorder.mode = OnGpu(recorder.storages, recorder.launches.notes)
     with ExitStack() as stack:

@@ -85,7 +85,7 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
                         f"{_instead(launches)}"
                     )
                 kernels |= launches.kernels
-                recorded.append(_plain(launches, int(device.compute_capability.replace(".", "")), values))
+                recorded.append(_plain(launches, device.capability, values))
     except UserError as error:
         return {"unusable": str(error)}
     except (Exception, SystemExit) as error:

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, ClassVar
 
 from ...simulator.emulator.storage import Storage
 from ...simulator.launch.before import Before
@@ -68,6 +68,8 @@ class RefusedCall:
     reason: str
     tuned: int = -1
     configuration: Mapping[str, Any] = field(default_factory=dict)
+    num_warps: ClassVar[int] = 0
+    num_stages: ClassVar[int] = 0
 
     @property
     def label(self) -> str:

@@ -144,11 +144,7 @@ def _addresses(launch: Launch, job: dict[str, Any]) -> dict[str, int]:
 
 def compiler_text(device: Device) -> str:
     """Who compiles, and for what: e.g. `Triton 3.6.0 for sm_90`."""
-    return f"Triton {triton.__version__} for sm_{_capability(device)}"
-
-
-def _capability(device: Device) -> int:
-    return int(device.compute_capability.replace(".", ""))
+    return f"Triton {triton.__version__} for sm_{device.capability}"
 
 
 def job_of(launch: Launch, problem: Problem, device: Device) -> dict[str, Any]:
@@ -162,7 +158,7 @@ def job_of(launch: Launch, problem: Problem, device: Device) -> dict[str, Any]:
         "arguments": dict(twin.arguments),
         "pointers": {names[tensor.name]: str(torch_dtype(tensor)) for tensor in launch.program.tensors},
         "blocks": {names[name]: block for name, block in twin.blocks.items()},
-        "capability": _capability(device),
+        "capability": device.capability,
         "options": options_of(launch),
     }
 

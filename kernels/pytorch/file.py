@@ -19,10 +19,10 @@ from time import time_ns
 from typing import Any
 
 from ...simulator.device.device import Device
-from ...simulator.jobs.processes import WorkerDied, WorkerProcess
+from ...simulator.jobs.processes import WorkerProcess
 from ...simulator.operations.operation import Mode, Operation, RecordedStep
 from ...simulator.refusal import UserError
-from ..capture.file import UserCodeFailed
+from ..capture.file import answer_of, file_and_function, values_in
 from ..compile.cache import triton_cache
 from ..compile.call import KernelLaunch, RefusedCall, from_plain, values_of
 from ..kept.recordings import keep_recording, kept_recording, recording_key
@@ -122,13 +122,7 @@ def _file_of(target: str | WrittenStep) -> Iterator[tuple[str, str, list[str]]]:
             written.write_text(target.text, encoding="utf-8")
             yield str(written), target.function, [folder]
         return
-    file, colon, function = target.rpartition(":")
-    if not colon or not file or not function.isidentifier():
-        raise UserError(f"{target!r}: must be FILE.py:FUNCTION or MODULE:FUNCTION")
-    is_module = not file.endswith(".py") and all(part.isidentifier() for part in file.split("."))
-    if not Path(file).is_file() and not is_module:
-        raise UserError(f"{file}: no such file")
-    yield file, function, []
+    yield *file_and_function(target), []
 
 
 def _recorded_anew(job: Mapping[str, Any], limit_s: float, times: Times | None, key: str) -> Recorded:
@@ -141,13 +135,7 @@ def _recorded_anew(job: Mapping[str, Any], limit_s: float, times: Times | None, 
         replies.append(reply_to(question, times))
         return replies[-1]
 
-    try:
-        answer = process.ask(job, limit_s, reply)
-    except WorkerDied as death:
-        raise UserCodeFailed(f"{job['file']}:{job['function']}: {death}") from None
-    finally:
-        sys.stderr.write(process.said)
-        process.stop()
+    answer = answer_of(process, job, limit_s, reply)
     recorded = recorded_of(answer)
     witnesses = answer.pop("witnesses")
     known = all(time_s is not None for made in replies for time_s in made["times_s"])
@@ -165,11 +153,7 @@ def reply_to(question: Mapping[str, Any], times: Times | None) -> dict[str, Any]
 
 def recorded_of(answer: Mapping[str, Any]) -> Recorded:
     """What the process tells that recorded a step. Raises: UserError, UserCodeFailed: as `record_step`."""
-    if "unusable" in answer:
-        raise UserError(answer["unusable"])
-    if "raised" in answer:
-        raise UserCodeFailed(answer["raised"])
-    values = values_of(answer["values"])
+    values = values_in(answer)
     step = answer["step"]
     return Recorded(
         step=RecordedStep(

@@ -89,7 +89,7 @@ def answered(
 
 def _plain_calls(captures: Sequence[RecordedLaunch], device: Device) -> dict[str, Any]:
     values: ValueTexts = {}
-    capability = int(device.compute_capability.replace(".", ""))
+    capability = device.capability
     return {"calls": [to_plain(lower_or_refuse(capture, capability), values) for capture in captures], "values": values}
 
 

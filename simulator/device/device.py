@@ -172,6 +172,11 @@ class Device:
         """Bandwidth out of a GPU to the others of its host: of NVLink, else of PCIe; 0: not known [B/s]."""
         return self.nvlink_bytes_per_s or self.pcie_bytes_per_s
 
+    @property
+    def capability(self) -> int:
+        """Compute capability as a whole number, e.g. 90."""
+        return int(self.compute_capability.replace(".", ""))
+
     def __repr__(self) -> str:
         """One line: its name and size; `tilesight devices NAME` shows every number."""
         return f"<Device: {self.name}, compute capability {self.compute_capability}, {self.sms} SMs>"

@@ -14,16 +14,11 @@ from .keys import file_of, keys_of
 SUFFIX = ".xz"
 
 
-def capability_of(device: Device) -> int:
-    """Compute capability as a number, e.g. 90."""
-    return int(device.compute_capability.replace(".", ""))
-
-
 def find_kernel(launch: Launch, device: Device) -> Kernel | None:
     """The kept kernel that stands for a launch on a device; None where there is none."""
     if launch.warp_split != "q":
         return None  # no Triton kernel divides keys among warps
-    kernels = _kernels(file_of(launch, capability_of(device)))
+    kernels = _kernels(file_of(launch, device.capability))
     return next((kernels[key] for key in keys_of(launch) if key in kernels), None)
 
 
@@ -50,7 +45,7 @@ def resources_of_all(launches: Sequence[Launch], device: Device) -> tuple[Resour
 
 def origin_text(device: Device) -> str:
     """Who made the kernels that are kept for a device, in one line; empty where there are none."""
-    folder = files(__package__).joinpath(f"sm_{capability_of(device)}")
+    folder = files(__package__).joinpath(f"sm_{device.capability}")
     if not folder.is_dir():
         return ""
     triton = made_by(next(folder.iterdir()))["triton"]

@@ -128,7 +128,7 @@ def tensor_cycles(launch: Launch, executions: Mapping[str, int], device: Device)
     """
     if not launch.traced or launch.resources.code is None:
         return tensor_cycles_of(launch, executions, device)
-    table = rules(int(device.compute_capability.replace(".", "")))
+    table = rules(device.capability)
     least = most = 0.0
     for instruction, matmul, times in issued_matmuls(launch):
         rate, usual = rates_of(instruction, table, device)

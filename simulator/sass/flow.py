@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from ..refusal import CannotFollow
 from .decode import Instruction, decode
-from .graph import find_dominators, natural_loops, stands_over
+from .graph import find_dominators, natural_loops
 from .idesc import with_idescs
 from .operands import Predicate
 
@@ -76,10 +76,6 @@ class Flow:
         """The innermost loop that holds a block; -1: none."""
         inside = [number for number, loop in enumerate(self.loops) if block in loop.blocks]
         return max(inside, key=lambda number: self.loops[number].depth, default=-1)
-
-    def dominates(self, above: int, block: int) -> bool:
-        """Whether every way from the entry to a block leads through another one (or they are the same)."""
-        return stands_over(self.dominators, above, block)
 
 
 @lru_cache(maxsize=FLOWS_KEPT)

@@ -92,7 +92,7 @@ def compiled_costs(
     if len(launch.traced) > 1 and followed is None:
         classes = class_costs(launch, residency, device, resident)
         return replace(classes[0], steps={name: cost for costs in classes for name, cost in costs.steps.items()})
-    capability = int(device.compute_capability.replace(".", ""))
+    capability = device.capability
     device = device if launch.traced else replace(device, sm=as_kept(device.sm))
     seen = followed or follow(launch, capability, device.sm)
     resident = resident or residency.ctas_per_busy_sm

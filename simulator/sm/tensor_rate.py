@@ -62,7 +62,7 @@ def peak_flop_per_cycle(launch: Launch, device: Device) -> float:
 
     Of a traced launch each matmul counts at the fastest rate that the device has for its operands and sums.
     """
-    table = rules(int(device.compute_capability.replace(".", "")))
+    table = rules(device.capability)
     flop = cycles = 0.0
     for instruction, matmul, times in issued_matmuls(launch):
         fastest = max(device.fastest_of_kind(matmul.kind), rates_of(instruction, table, device)[0])

@@ -12,7 +12,7 @@ import torch
 
 from ..compiling import why_not
 from ..kernels.compile.call import KernelLaunch
-from ..predicting import refused_row
+from ..predicting import row_of
 from ..simulator.device.device import Device, device_of_product, load_device
 from ..simulator.prediction.kernels import Request
 from ..simulator.store.store import usual_store
@@ -87,7 +87,7 @@ class Chooser:
 
         arguments = {**named_args, **{name: value for name, value in kwargs.items() if name not in NOT_ARGUMENTS}}
         device, name = self._device or gpu_of(tensors_in(arguments))
-        capability = int(device.compute_capability.replace(".", ""))
+        capability = device.capability
         calls = list(calls_of(self._kernel, configs, kwargs["grid"], arguments, self._values, capability))
         target = Request(device=device, name=name, compile_limit_s=self._budget_s, limit_s=self._budget_s)
         how: dict[str, Any] = {"store": usual_store(), "workers": 1, "together": TOGETHER, "progress": check_budget}
@@ -103,7 +103,7 @@ class Chooser:
         configured = [
             Configured(
                 values=chosen[id(call)].all_kwargs(),
-                row=rows[id(call)] if isinstance(call, KernelLaunch) else refused_row(call),
+                row=rows[id(call)] if isinstance(call, KernelLaunch) else row_of(call),
             )
             for call in calls
             if id(call) in chosen

@@ -5,7 +5,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..predicting import compiled_launches, lost_row
+from ..predicting import compiled_launches, row_of
 from ..simulator.jobs.attempts import internal
 from ..simulator.jobs.pool import cores
 from ..simulator.jobs.stopping import Stopped
@@ -104,7 +104,7 @@ def answer(job: Job) -> tuple[KernelsPrediction, ...]:
 
 def _unanswered(job: Job, why: str) -> tuple[KernelsPrediction, ...]:
     """In place of answers that the program owes. Args: why: one line."""
-    rows = [lost_row(call, f"kernel {call.name}: {why}") for call in job.calls]
+    rows = [row_of(call, refused=f"kernel {call.name}: {why}", failed=True) for call in job.calls]
     return tuple(KernelsPrediction(device=job.target.name, l2=L2, rows=(row,)) for row in rows)
 
 

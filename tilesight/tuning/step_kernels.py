@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..predicting import refused_row
+from ..predicting import row_of
 from ..simulator.device.device import Device
 from ..simulator.emulator.storage import STORAGE_SHIFT
 from ..simulator.jobs.stopping import LIMIT_S
@@ -142,7 +142,7 @@ def predicted_rows(
         progress=predicting.progress,
     )
     rows = iter(answers)
-    return [next(rows) if isinstance(call, KernelLaunch) else refused_row(call) for call in calls]
+    return [next(rows) if isinstance(call, KernelLaunch) else row_of(call) for call in calls]
 
 
 def times_s(

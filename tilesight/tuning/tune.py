@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..compiling import why_not
-from ..predicting import refused_row
+from ..predicting import row_of
 from ..simulator.arguments import instance, optional_whole
 from ..simulator.device.device import Device, found_device
 from ..simulator.display.render import times
@@ -63,7 +63,7 @@ def tune(
     from ..kernels.capture.recorded import Recording
 
     instance("launches", launches, Recording, "`launches` of `with tilesight.capture() as launches:`")
-    capability = int(gpu.compute_capability.replace(".", ""))
+    capability = gpu.capability
     recorded = RecordedFunction(
         calls=tuple(lower_all(launches, capability, launches.numbers)),
         notes=tuple(launches.notes),
@@ -114,7 +114,7 @@ def tune_recorded(
         configured = [
             Configured(
                 values=call.configuration,
-                row=rows[id(call)] if isinstance(call, KernelLaunch) else refused_row(call),
+                row=rows[id(call)] if isinstance(call, KernelLaunch) else row_of(call),
                 authors=call.label in tuned["authors"],
             )
             for call in calls

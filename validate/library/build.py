@@ -178,7 +178,7 @@ def _repeating(launch: Launch, point: Point, device: Device) -> Wanted:
 @cache
 def devices_of(capability: int) -> tuple[Device, ...]:
     """Devices of the catalogue of an architecture."""
-    return tuple(device for device in map(load_device, catalogue()) if lookup.capability_of(device) == capability)
+    return tuple(device for device in map(load_device, catalogue()) if device.capability == capability)
 
 
 def build(capability: int, folder: Path | None, workers: int) -> None:

@@ -13,7 +13,6 @@ from ...simulator.launch.program import Figures, Launch
 from ...simulator.launch.walk import steps, tally
 from ...simulator.library.files import Kernel
 from ...simulator.library.keys import by_length
-from ...simulator.library.lookup import capability_of
 from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
 from ...simulator.residency.residency import residency_of
@@ -77,7 +76,7 @@ def lost_matmuls(launch: Launch, figures: Figures, device: Device) -> str:
 
 def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[Condition, Costs]]:
     """Costs of a launch's steps on each device."""
-    followed = follow(launch, capability_of(devices[0]), devices[0].sm)
+    followed = follow(launch, devices[0].capability, devices[0].sm)
     seen: list[Condition] = []
     for device in devices:
         condition = condition_of(launch, device)

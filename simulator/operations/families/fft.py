@@ -29,9 +29,6 @@ SHORTEST_HALVED = 256
 """Of real lines of a power of two that go as half. Kind: measured, names of kernels of 32, 64, 256 points and more."""
 THREADS_PER_SM, POINTS_OF_THREAD = 1024, 16
 """That run at a time where a thread holds so many complex points in 64 registers. Kind: assumed."""
-SIDE_BY_SIDE = 8
-"""Lines of the two kernels of long ones that a CTA takes together: 64 bytes. Source: names of the kernels
-(`regular_fft_factor<1024u, EPT<16u>, 8u, ...`). So one of reading and writing is of parts of lines."""
 NO_SCALE = 0
 """Normalization that multiplies with nothing."""
 COMPLEX_BYTES = {"complex64": 8, "complex128": 16, "complex32": 4}

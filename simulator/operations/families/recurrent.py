@@ -18,10 +18,8 @@ from .elementwise import copied, iterate, random_fill
 from .products.matmul import multiplied
 from .products.tensor_tiles import Product
 
-GATES = {0: 1, 1: 1, 2: 4, 3: 3}
-"""cuDNN's mode (ReLU, tanh, LSTM, GRU) -> products of a unit in a step."""
 CELLS = ("relu", "tanh", "lstm", "gru")
-"""Its modes by name."""
+"""cuDNN's modes by name."""
 CHUNK_STEPS = 8
 """Steps of a product of the inputs where layers follow each other. Kind: measured, two layers of 50 steps: seven
 products each, one of them smaller."""

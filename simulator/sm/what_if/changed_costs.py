@@ -23,7 +23,7 @@ class CodeOfLaunch:
     """
 
     def __init__(self, launch: Launch, device: Device) -> None:
-        capability = int(device.compute_capability.replace(".", ""))
+        capability = device.capability
         self._launch, self._device = launch, device
         self._lone = single_cta_classes(launch)
         self.followed: list[FollowedCode] = [follow(lone, capability, device.sm) for lone in self._lone]

@@ -60,7 +60,7 @@ def test_nested_loops_name_their_parents() -> None:
     assert (outer.parent, outer.depth, inner.parent, inner.depth) == (-1, 0, 0, 1)
     assert inner.blocks < outer.blocks
     assert [flow.loop_of(block) for block in range(len(flow.blocks))] == [-1, 0, 1, 0, -1]
-    assert flow.dominates(1, 3) and not flow.dominates(3, 1)
+    assert stands_over(flow.dominators, 1, 3) and not stands_over(flow.dominators, 3, 1)
 
 
 def test_a_jump_back_alone_is_no_loop() -> None:

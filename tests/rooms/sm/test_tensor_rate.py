@@ -8,7 +8,6 @@ from support.listings import listing
 from tilesight.simulator.core.sm.instruction import code_table
 from tilesight.simulator.device.device import catalogue, load_device
 from tilesight.simulator.device.what_if import override
-from tilesight.simulator.library.lookup import capability_of
 from tilesight.simulator.sass.decode import decode
 from tilesight.simulator.sass.matrix import matmul_shape_of
 from tilesight.simulator.sass.opcodes import rules
@@ -39,7 +38,7 @@ def all_sms_flop_per_s(opcode: str, name: str) -> float:
     """What a GPU makes of an instruction's matmuls in a second, each pipe taken without a pause."""
     device = load_device(name)
     instructions = decode(listing(f"{opcode} R4, R8, R12, R4"))
-    capability = capability_of(device)
+    capability = device.capability
     lowered, _ = lower_code(instructions, capability, device.sm)
     code = with_tensor_rates(code_table(lowered), instructions, rules(capability), device)
     matmul = matmul_shape_of(instructions[0])
@@ -90,7 +89,7 @@ def test_no_device_exceeds_the_rate_of_its_own_file(name: str) -> None:
         matmul = matmul_shape_of(instruction)
         assert matmul is not None
         limit = device.matmul_flop_per_cycle("mma", matmul.kind)
-        rate, _ = rates_of(instruction, rules(capability_of(device)), device)
+        rate, _ = rates_of(instruction, rules(device.capability), device)
         assert 0.0 < rate <= (1.0 + 2.0 * LIKE) * limit, opcode
 
 
@@ -102,7 +101,7 @@ def test_no_matmul_is_faster_than_its_roofline(name: str) -> None:
         code = listing(f"{opcode} R4, R8, R12, R4")
         resources = SimpleNamespace(code=SimpleNamespace(sass=code))
         launch = SimpleNamespace(traced=(SimpleNamespace(issued=np.array([4.0])),), resources=resources)
-        rate, _ = rates_of(decode(code)[0], rules(capability_of(device)), device)
+        rate, _ = rates_of(decode(code)[0], rules(device.capability), device)
         assert peak_flop_per_cycle(launch, device) >= rate > 0.0, opcode  # type: ignore[arg-type]
 
 

@@ -29,7 +29,7 @@ def installations_of(texts: Sequence[str], pythons: Sequence[str], devices: Sequ
         if python and text.endswith(".json"):
             raise UserError(f"{option} {python!r}: {text!r} was compiled when it was saved; name a function instead")
     old, new = (
-        installation_of(python, option, _capability(device)) if python else here(_capability(device))
+        installation_of(python, option, device.capability) if python else here(device.capability)
         for python, option, device in zip(pythons, OPTIONS, devices, strict=True)
     )
     return old, new
@@ -52,7 +52,7 @@ def installations_with(
     if saved := [text for text in texts if text.endswith(".json")]:
         raise UserError(f"--triton: {saved[0]!r} was compiled when it was saved; name a function")
     old, new = (
-        _with_triton(version, _capability(device), say) for version, device in zip(versions, devices, strict=True)
+        _with_triton(version, device.capability, say) for version, device in zip(versions, devices, strict=True)
     )
     return old, new
 
@@ -63,10 +63,6 @@ def _with_triton(version: str, capability: int, say: Callable[[str], None]) -> I
         return present
     python = python_with_triton(version, present.environment.torch, say)
     return replace(installation_of(python, f"triton {version}", capability), notes=())
-
-
-def _capability(device: Device) -> int:
-    return int(device.compute_capability.replace(".", ""))
 
 
 def notes_on(installations: Installations) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...predicting import refused_row
+from ...predicting import row_of
 from ...simulator.prediction.kernel_row import KernelRow
 from ...simulator.prediction.kernels import Request
 from ...simulator.traffic import Traffic
@@ -204,7 +204,7 @@ def _answered(asked: Sequence[Asked], recorded: _Recorded, predict: Predict) -> 
     rows = iter(predict(calls) if calls else [])
     configured = []
     for (_, item), function in zip(asked, functions, strict=True):
-        layer_rows = [next(rows) if isinstance(call, KernelLaunch) else refused_row(call) for call in function.calls]
+        layer_rows = [next(rows) if isinstance(call, KernelLaunch) else row_of(call) for call in function.calls]
         configured.append(Configured(values=item, row=_together(layer_rows, function.ended), authors=False))
     return configured
 
