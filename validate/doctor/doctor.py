@@ -1,13 +1,18 @@
 """`tilesight doctor`: what `validate` and `calibrate` need, whether it is here, and what helps where it is not.
 
-A `Host` answers questions about a machine (see `host`); `examine` turns its answers into checks,
-and does the same with planted ones.
+A `Host` answers questions about a machine; `examine` turns its answers into checks, those of planted ones as well.
+`this_host` asks torch and other programs in processes of their own, where what is broken stays.
 Nothing here needs torch, triton or a driver; what is missing becomes a check.
 """
 
+import json
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from typing import Any, Literal
 
 from ...kernels.launch.availability import CPU_INDEX
@@ -27,6 +32,17 @@ INSTALL = (
 )
 
 State = Literal["ok", "note", "bad"]
+QUERY_S = 30.0
+"""What a program may take to answer [s]."""
+_TORCH = """
+import json, torch, warnings
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    there = torch.cuda.is_available()
+    l2 = torch.cuda.get_device_properties(0).L2_cache_size if there else 0
+print(json.dumps({"cuda": torch.version.cuda, "available": there, "l2_bytes": l2,
+                  "why": str(said[0].message).split("\\n")[0][:120] if said else ""}))
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,3 +258,47 @@ def doctor_text(checks: Sequence[Check], width: int) -> str:
     bad = [check.name for check in checks if check.state == "bad"]
     verdict = f"validate cannot run here: {', '.join(bad)}" if bad else "validate can run here"
     return "\n".join(render.wrapped([*lines, "", verdict], width))
+
+
+def this_host() -> Host:
+    """The machine that this runs on."""
+    return Host(command=output_of, version=version_of, torch_gpu=_torch_says, counters=_ncu_says)
+
+
+def output_of(command: Sequence[str]) -> str | None:
+    """What a program prints on stdout; None where it is missing, fails or hangs."""
+    path = shutil.which(command[0])
+    if path is None:
+        return None
+    try:
+        finished = subprocess.run([path, *command[1:]], capture_output=True, text=True, timeout=QUERY_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return finished.stdout if finished.returncode == 0 else None
+
+
+def version_of(package: str) -> str | None:
+    """Version of an installed package; None where there is none."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _torch_says() -> Mapping[str, Any]:
+    printed = output_of([sys.executable, "-P", "-c", _TORCH])
+    if printed is None:
+        return {"cuda": "unknown", "available": False, "l2_bytes": 0, "why": "import torch fails"}
+    answer: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return answer
+
+
+def _ncu_says() -> tuple[str, str]:
+    from ..counters.ncu import doubt, find_ncu
+    from ..counters.ncu_output import NcuFailed
+
+    try:
+        ncu = find_ncu()
+    except NcuFailed as error:
+        return "", str(error)
+    return ncu.version, doubt(ncu, int(_torch_says()["l2_bytes"])) or ""

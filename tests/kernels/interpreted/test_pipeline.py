@@ -13,7 +13,7 @@ from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.problems.latent_attention import LatentAttentionProblem
 from tilesight.simulator.schedules.registry import find_schedule
-from tilesight.validate.measure import inputs, pipeline
+from tilesight.validate.measure import pipeline
 from tilesight.validate.measure.oracle import cached, oracle_error
 from tilesight.validate.measure.output_checks import is_stale, poison, untouched_fraction
 from tilesight.validate.measure.pipeline import prepare
@@ -65,8 +65,7 @@ class Held:
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     """torch.cuda's memory figures, from the tensors that a pipeline allocates."""
     counted = Held()
-    for module in (pipeline, inputs):
-        monkeypatch.setattr(module, "allocate", counted.allocate)
+    monkeypatch.setattr(pipeline, "allocate", counted.allocate)
     cuda = SimpleNamespace(
         memory_allocated=lambda place: counted.now,
         max_memory_allocated=lambda place: counted.peak,

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.validate.doctor import doctor
-from tilesight.validate.doctor import host as host_room
 from tilesight.validate.doctor.doctor import Check, Host
 
 from tilesight.cli.main import main
@@ -123,10 +122,10 @@ def test_the_text_ends_with_the_verdict() -> None:
 
 def test_a_program_that_is_missing_or_fails_says_nothing() -> None:
     """Neither raises."""
-    assert host_room.output_of(["no-such-program-anywhere"]) is None
-    assert host_room.output_of(["false"]) is None
-    assert host_room.output_of(["echo", "x"]) == "x\n"
-    assert host_room.version_of("no-such-package-anywhere") is None
+    assert doctor.output_of(["no-such-program-anywhere"]) is None
+    assert doctor.output_of(["false"]) is None
+    assert doctor.output_of(["echo", "x"]) == "x\n"
+    assert doctor.version_of("no-such-package-anywhere") is None
 
 
 @pytest.mark.parametrize("machine", [host(), host(smi=None, versions={})])
@@ -134,7 +133,7 @@ def test_the_command_exits_with_the_verdict(
     machine: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 0 where validate can run, else 1; JSON says the same."""
-    monkeypatch.setattr(host_room, "this_host", lambda: machine)
+    monkeypatch.setattr(doctor, "this_host", lambda: machine)
     can = doctor.can_validate(doctor.examine(machine, PROBLEM))
     assert main(["doctor", "--json"]) == (0 if can else 1)
     document = json.loads(capsys.readouterr().out)
@@ -145,7 +144,7 @@ def test_the_command_exits_with_the_verdict(
 
 def test_this_machine_can_be_asked() -> None:
     """Whatever is or is not here, the doctor answers and never raises."""
-    here = replace(host_room.this_host(), counters=lambda: ("", "not asked"))
+    here = replace(doctor.this_host(), counters=lambda: ("", "not asked"))
     checks = doctor.examine(here, PROBLEM)
     assert {"driver", "torch", "triton", "ncu"} <= {checked.name for checked in checks}
 

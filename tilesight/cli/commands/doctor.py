@@ -22,10 +22,9 @@ def doctor(context: typer.Context, *, problem: ProblemOptions, asked: DoctorOpti
     Exit code 1 if `validate` cannot run.
     """
     from ...validate.doctor import doctor as room
-    from ...validate.doctor import host
 
     posed = problem.build(AttentionProblem)
-    checks = room.examine(host.this_host(), posed)
+    checks = room.examine(room.this_host(), posed)
     if (unread := sorted(set(given(context)) - {"--json"})) and not room.looks_at_problem(checks):
         say(f"{', '.join(unread)}: changes nothing here: a problem is asked about where there is a GPU")
     answer(asked, lambda: room.doctor_text(checks, text_width()), lambda: room.doctor_dict(checks, posed))
