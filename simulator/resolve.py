@@ -7,7 +7,7 @@ first. What cannot run is a `Refusal`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from .arguments import shown
+from .arguments import check_settings, function_or_none, shown
 from .device.device import Device
 from .launch.outline import is_outline
 from .launch.program import Launch, Resources
@@ -32,6 +32,30 @@ NEEDS_CODE = (
     " needed; `tilesight doctor` says what is missing), without --cost tiles, --registers and --smem-bytes; in Python,"
     " by resources_of=tilesight.compiler(problem, device)"
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where resources of CTAs and costs of steps come from. Args: as of `simulate.simulate`."""
+
+    registers: int | None = None
+    smem_bytes: int | None = None
+    resources: Sequence[Resources] | None = None
+    resources_of: ResourcesOf | None = None
+    cost: str = "compiled"
+
+    def __post_init__(self) -> None:
+        check_settings(cost=self.cost)
+        what = "the launches of configurations, such as tilesight.compiler()"
+        function_or_none("resources_of", self.resources_of, what)
+
+    @property
+    def cycles(self) -> str:
+        """Where cycles can come from: `tiles` as soon as an estimate is replaced."""
+        return self.cost if self.registers is None and self.smem_bytes is None else "tiles"
+
+
+USUAL_SOURCES = Sources()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,19 +166,14 @@ def resolve(
     schedule: str,
     named: Config,
     device: Device,
-    *,
-    registers: int | None = None,
-    smem_bytes: int | None = None,
-    resources: Sequence[Resources] | None = None,
-    resources_of: ResourcesOf | None = None,
-    cost: str = "compiled",
+    sources: Sources = USUAL_SOURCES,
     built: Launches | Refusal | None = None,
 ) -> Resolved | Refusal:
     """What runs: the configuration that a user names, the rest of it the default, made smaller until a CTA fits.
 
     Args:
         named: what the user names keeps its value; the rest as in `simulate`.
-        resources: of each launch of exactly this configuration, which then is made no smaller.
+        sources: where they have `resources`, the configuration is made no smaller.
         built: what `attempt_launches` said of `named`, where the caller has asked and it names every option.
 
     Returns:
@@ -168,20 +187,18 @@ def resolve(
     if reason := chosen.why_not(problem):
         return Refusal("not supported", f"schedule {schedule}: {reason}")
     posed = chosen.problem.of(problem)
-    source = cost if registers is None and smem_bytes is None else "tiles"
-    asked = asked_config(posed, chosen, named, device, source)
-
-    taken = source if resources is None else "tiles", registers, smem_bytes
+    asked = asked_config(posed, chosen, named, device, sources.cycles)
+    estimated = replace(sources, resources_of=None)
     reason = conflict = chosen.conflict(asked) or ""
-    for config in smaller(chosen, asked, kept=named.named()) if resources is None else (asked,):
+    for config in smaller(chosen, asked, kept=named.named()) if sources.resources is None else (asked,):
         launches = attempt_launches(posed, schedule, config, device) if built is None else built
         if isinstance(launches, Refusal):
             return launches
         # What is compiled takes seconds: only the first, and what fits by its estimate.
-        launches = _with(launches, resources)
-        if reason and resources_of and isinstance(_fitting(launches, device, None, *taken), Refusal):
+        launches = _with(launches, sources.resources)
+        if reason and sources.resources_of and isinstance(_fitting(launches, device, estimated), Refusal):
             continue
-        made = _fitting(launches, device, resources_of, *taken)
+        made = _fitting(launches, device, sources)
         if isinstance(made, Refusal):
             reason = reason or made.reason
             continue
@@ -190,7 +207,7 @@ def resolve(
             schedule=chosen,
             config=config,
             launches=made[0],
-            cost=cost,
+            cost=sources.cost,
             shrunk=shrunk_note(asked, config, reason) if reason else "",
             uncompiled=made[1],
         )
@@ -199,19 +216,12 @@ def resolve(
     return Refusal("does not fit", reason)
 
 
-def _fitting(
-    launches: Launches,
-    device: Device,
-    resources_of: ResourcesOf | None,
-    source: str,
-    registers: int | None,
-    smem_bytes: int | None,
-) -> tuple[Launches, str] | Refusal:
+def _fitting(launches: Launches, device: Device, sources: Sources) -> tuple[Launches, str] | Refusal:
     """Launches, as `_sourced` has them, that take what the user gives; or why one does not fit an SM."""
-    made = _sourced(launches, device, resources_of, source)
+    made = _sourced(launches, device, sources)
     if isinstance(made, Refusal):
         return made
-    final = _given(made[0], registers, smem_bytes)
+    final = _given(made[0], sources.registers, sources.smem_bytes)
     return _misfit(final, device) or (final, made[1])
 
 
@@ -226,11 +236,9 @@ def answers_of(
     return answers
 
 
-def _sourced(
-    launches: Launches, device: Device, resources_of: ResourcesOf | None, source: str
-) -> tuple[Launches, str] | Refusal:
+def _sourced(launches: Launches, device: Device, sources: Sources) -> tuple[Launches, str] | Refusal:
     """Launches with what each takes of an SM, and why there is no machine code; or why the compiler refuses one."""
-    answer = answers_of(resources_of, [launches])[0] if resources_of else None
+    answer = answers_of(sources.resources_of, [launches])[0] if sources.resources_of else None
     if isinstance(answer, Refusal):
         return answer
     if answer:
@@ -238,7 +246,8 @@ def _sourced(
     for launch in launches:
         if is_outline(launch) and launch.resources.code is None:
             return Refusal("not supported", f"kernel {launch.name}: {NEEDS_CODE}")
-    return _with_kept(launches, device) if source == "compiled" else (launches, "")
+    looks_up = sources.cycles == "compiled" and sources.resources is None
+    return _with_kept(launches, device) if looks_up else (launches, "")
 
 
 def _misfit(launches: Launches, device: Device) -> Refusal | None:
@@ -265,7 +274,7 @@ def default_config(problem: Problem, schedule: str, device: Device, cost: str) -
 
     Where nothing smaller fits either, it is the default, and simulating it says why.
     """
-    resolved = resolve(problem, schedule, Config(), device, cost=cost)
+    resolved = resolve(problem, schedule, Config(), device, Sources(cost=cost))
     if isinstance(resolved, Refusal):
         return asked_config(problem, find_schedule(schedule), Config(), device, cost)
     return resolved.config

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .arguments import USUAL, Settings, check_settings, function_or_none, instance, optional_whole, several
+from .arguments import USUAL, Settings, instance, optional_whole, several
 from .device.device import Device, found_device
 from .jobs.stopping import OnProgress
 from .launch.program import Launch, Resources
@@ -21,7 +21,7 @@ from .prediction.timeline import Timeline, timeline_of, work_of_ctas
 from .problems.problem import EXAMPLE, Problem
 from .refusal import BrokenLaw, DoesNotFit, granted
 from .residency.device_memory import peak_bytes
-from .resolve import Resolved, ResourcesOf, launches_of, resolve
+from .resolve import Resolved, ResourcesOf, Sources, launches_of, resolve
 from .schedules.config import Config
 from .schedules.registry import DEFAULT_SCHEDULE
 from .store.keys import pipeline_key
@@ -80,10 +80,12 @@ def simulate(
         DoesNotFit: a CTA needs more than an SM has, or the compiler refuses a kernel.
         BrokenLaw: no device can do what was predicted; one line, to report.
     """
-    check_settings(cost=cost)
+    sources = Sources(
+        registers=registers, smem_bytes=smem_bytes, resources=resources, resources_of=resources_of, cost=cost
+    )
     settings = Settings(l2=l2, resolution=resolution, steady_state=steady_state, overhead=overhead)
     gpu, name = found_device(device)
-    resolved = _resolved(problem, schedule, config, gpu, registers, smem_bytes, resources, resources_of, cost)
+    resolved = _resolved(problem, schedule, config, gpu, sources)
     return replace(predict(resolved, gpu, settings), device=name)
 
 
@@ -104,10 +106,12 @@ def simulate_with_timeline(
     cost: str = "compiled",
 ) -> tuple[Prediction, Timeline]:
     """As `simulate`, with the same prediction, and when each CTA ran where: the timeline steps through every CTA."""
-    check_settings(cost=cost)
+    sources = Sources(
+        registers=registers, smem_bytes=smem_bytes, resources=resources, resources_of=resources_of, cost=cost
+    )
     settings = Settings(l2=l2, resolution=resolution, steady_state=steady_state, overhead=overhead)
     gpu, name = found_device(device)
-    resolved = _resolved(problem, schedule, config, gpu, registers, smem_bytes, resources, resources_of, cost)
+    resolved = _resolved(problem, schedule, config, gpu, sources)
     prediction, timeline = predict_with_timeline(resolved, gpu, settings)
     return replace(prediction, device=name), timeline
 
@@ -172,37 +176,21 @@ def peak_memory_bytes(problem: Problem, schedule: str, config: Config | None, de
     return peak_bytes(launches_of(problem, schedule, config, device))
 
 
-def _resolved(
-    problem: Problem,
-    schedule: str,
-    config: Config | None,
-    device: Device,
-    registers: int | None,
-    smem_bytes: int | None,
-    resources: Sequence[Resources] | None,
-    resources_of: ResourcesOf | None,
-    cost: str,
-) -> Resolved:
+def _resolved(problem: Problem, schedule: str, config: Config | None, device: Device, sources: Sources) -> Resolved:
     """What runs. Raises: ValueError, DoesNotFit: nothing does, or an argument is of the wrong kind."""
     instance("problem", problem, Problem, EXAMPLE)
     named = Config() if config is None else instance("config", config, Config, "Config(block_m=64, num_warps=4)")
-    function_or_none("resources_of", resources_of, "the launches of configurations, such as tilesight.compiler()")
+    resources = sources.resources
     if resources is not None:
         given = several("resources", resources, "Resources, one for each launch")
         resources = [instance("resources", taken, Resources, "those of a Launch") for taken in given]
-    return granted(
-        resolve(
-            problem,
-            schedule,
-            named,
-            device,
-            registers=optional_whole("registers", registers),
-            smem_bytes=optional_whole("smem_bytes", smem_bytes, 0),
-            resources=resources,
-            resources_of=resources_of,
-            cost=cost,
-        )
+    checked = replace(
+        sources,
+        registers=optional_whole("registers", sources.registers),
+        smem_bytes=optional_whole("smem_bytes", sources.smem_bytes, 0),
+        resources=resources,
     )
+    return granted(resolve(problem, schedule, named, device, checked))
 
 
 def _simulated(

@@ -36,14 +36,17 @@ def baselines(
     baseline = baseline_of(like.problem)
     if baseline is None or baseline.why_not(problem) is not None:
         return []
-    resolved = resolve(problem, baseline.name, Config(), device, cost=settings.cost)
-    config, launches = asked_config(problem, baseline, Config(), device, settings.cost), None
+    resolved = resolve(problem, baseline.name, Config(), device, settings.sources)
+    config, launches = asked_config(problem, baseline, Config(), device, settings.sources.cost), None
     if isinstance(resolved, Resolved):
         config, launches = resolved.config, resolved.launches
     default = Trial(candidate=Candidate(schedule=baseline.name, config=config, options=tuple(baseline.options)))
     if baseline.outlined or launches is None:
         return [with_launches(replace(default, launches=launches), problem, device)]
-    tried = [replace(default.candidate, config=other) for other in configs_of(baseline, [baseline], {}, settings.cost)]
+    tried = [
+        replace(default.candidate, config=other)
+        for other in configs_of(baseline, [baseline], {}, settings.sources.cost)
+    ]
     ranked = ranking(survey_problem(problem), device, [Trial(candidate=item) for item in tried], settings, workers)
     best = [item.config for item in ranked if item.fits and item.config != config][: FINALISTS - 1]
     finalists = [Trial(candidate=replace(default.candidate, config=other)) for other in (config, *best)]

@@ -9,7 +9,7 @@ from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from ..arguments import Settings, check_settings, function_or_none, instance, optional_whole, whole
+from ..arguments import Settings, function_or_none, instance, optional_whole, whole
 from ..device.device import Device, found_device
 from ..display.columns import html_table
 from ..display.files import kept, page_made, written_by
@@ -20,7 +20,7 @@ from ..jobs.pool import Progress, cores
 from ..jobs.working_clock import process_s, thread_s
 from ..prediction.prediction import Prediction
 from ..problems.problem import EXAMPLE, Problem
-from ..resolve import ResourcesOf
+from ..resolve import ResourcesOf, Sources
 from ..schedules.registry import DEFAULT_SCHEDULE
 from ..store.pipelines import answers
 from .baseline import baselines
@@ -222,18 +222,19 @@ def explore(
     function_or_none("progress", progress, "(done, all)")
     workers = optional_whole("workers", workers)
     best = optional_whole("best", best)
-    registers, smem_bytes = optional_whole("registers", registers), optional_whole("smem_bytes", smem_bytes, 0)
-    check_settings(cost=cost)
+    sources = Sources(
+        registers=optional_whole("registers", registers),
+        smem_bytes=optional_whole("smem_bytes", smem_bytes, 0),
+        cost=cost,
+    )
     simulation = Settings(l2=l2, overhead=overhead, resolution=resolution)
     gpu, name = found_device(device)
-    settings = TrialSettings(
-        simulation=simulation, registers=registers, smem_bytes=smem_bytes, cost=cost, limit_s=each_limit_s
-    )
-    jobs, left_out = plan(problem, schedule, fixed, settings.source, compiles=resources_of is not None)
+    settings = TrialSettings(simulation=simulation, sources=sources, limit_s=each_limit_s)
+    jobs, left_out = plan(problem, schedule, fixed, sources.cycles, compiles=resources_of is not None)
     trials = [with_launches(Trial(candidate=job), problem, gpu) for job in jobs]
     together_s = time_limit_s * (workers or cores())
     # The baseline is in its own configuration whatever else is given.
-    plain = TrialSettings(simulation=replace(simulation, resolution="chunk"), cost=cost, limit_s=each_limit_s)
+    plain = replace(settings, simulation=replace(simulation, resolution="chunk"), sources=Sources(cost=cost))
     like = schedules_named(schedule, type(problem))[0]
     against = baselines(problem, like, gpu, plain.within(together_s), workers) if with_baseline else []
     if resources_of:

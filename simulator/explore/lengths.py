@@ -11,14 +11,14 @@ from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import Settings, check_settings, function_or_none, instance, optional_whole, several, whole
+from ..arguments import Settings, function_or_none, instance, optional_whole, several, whole
 from ..device.device import Device, found_device
 from ..display.files import kept, written_by
 from ..display.frames import frame
 from ..jobs.pool import Progress, run_all
 from ..problems.attention import MAX_SEQLEN
 from ..problems.problem import EXAMPLE, Problem
-from ..resolve import ResourcesOf
+from ..resolve import ResourcesOf, Sources
 from ..schedules.config import Config
 from ..schedules.contract import Schedule
 from ..schedules.registry import all_problems, baseline_of, find_schedule
@@ -195,7 +195,7 @@ def compare(
         raise ValueError("seqlens: must hold at least one length")
     function_or_none("progress", progress, "(done, all)")
     workers = optional_whole("workers", workers)
-    check_settings(cost=cost)
+    sources = Sources(cost=cost)
     simulation = Settings(l2=l2, overhead=overhead)
     gpu, name = found_device(device)
     problems = [problem.but(seqlen_q=length, seqlen_k=length) for length in sorted(lengths)]
@@ -203,7 +203,7 @@ def compare(
     space, left_out = plan(problems[0], schedule, fixed, cost, compiles=resources_of is not None)
     able = [find_schedule(name) for name in space]
     difference = unlike(able) if able else ""
-    settings = TrialSettings(simulation=simulation, cost=cost, limit_s=time_limit_s)
+    settings = TrialSettings(simulation=simulation, sources=sources, limit_s=time_limit_s)
     jobs = [Trial(candidate=job) for some in space.values() if len(some) > 1 for job in some]
     survey = survey_problem(problems[-1])
     jobs = with_code(jobs, survey, gpu, resources_of)

@@ -1,12 +1,12 @@
 """Tries configurations: what each is predicted to take, or why it cannot run; launches of each are built once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 
 from .. import units
-from ..arguments import Settings
+from ..arguments import USUAL, Settings
 from ..device.device import Device
 from ..jobs.pool import Progress, run_all
 from ..jobs.stopping import OutOfTime, Stage, limited, out_of_time
@@ -15,7 +15,7 @@ from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
 from ..refusal import BrokenLaw, Refusal, Refused
 from ..residency.device_memory import peak_bytes
-from ..resolve import Launches, Resolved, ResourcesOf, answers_of, attempt_launches, resolve
+from ..resolve import USUAL_SOURCES, Launches, Resolved, ResourcesOf, Sources, answers_of, attempt_launches, resolve
 from ..schedules.registry import find_schedule
 from ..simulate import is_known, least_time_s, predict
 from .candidate import Candidate
@@ -26,21 +26,13 @@ class TrialSettings:
     """How all configurations are simulated.
 
     Args:
-        limit_s: that each may take of a core; until_s: when all have to be done, by `process_s`; registers,
-            smem_bytes, cost: as in `simulate`.
+        limit_s: that each may take of a core; until_s: when all have to be done, by `process_s`.
     """
 
-    simulation: Settings = field(default_factory=Settings)
-    registers: int | None = None
-    smem_bytes: int | None = None
-    cost: str = "compiled"
+    simulation: Settings = USUAL
+    sources: Sources = USUAL_SOURCES
     limit_s: float = inf
     until_s: float = inf
-
-    @property
-    def source(self) -> str:
-        """Where cycles can come from."""
-        return self.cost if self.registers is None and self.smem_bytes is None else "tiles"
 
     def within(self, together_s: float) -> "TrialSettings":
         """The same for what has to be done by then. Args: together_s: of all cores [s]."""
@@ -69,17 +61,8 @@ def resolved_as(
     launches: Launches | Refusal | None = None,
 ) -> Resolved | Refusal:
     """What runs of a candidate, or why nothing does. Args: launches: as in `Trial`."""
-    return resolve(
-        problem,
-        candidate.schedule,
-        candidate.config,
-        device,
-        registers=settings.registers,
-        smem_bytes=settings.smem_bytes,
-        resources=candidate.resources,
-        cost=settings.cost,
-        built=launches,
-    )
+    sources = replace(settings.sources, resources=candidate.resources)
+    return resolve(problem, candidate.schedule, candidate.config, device, sources, launches)
 
 
 def predicted(resolved: Resolved, device: Device, settings: TrialSettings) -> Prediction | Refusal:

@@ -17,7 +17,7 @@ from tilesight.simulator.prediction.kernels import KernelsPrediction
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.refusal import granted
 from tilesight.simulator.report.explain import HOTTEST, explain_text
-from tilesight.simulator.resolve import resolve
+from tilesight.simulator.resolve import Sources, resolve
 from tilesight.simulator.simulate import predict
 from tilesight.simulator.sm.stall_reasons import STALLS
 
@@ -30,7 +30,7 @@ FIRST, SECOND = (64, __file__, 1), (4096, __file__, 3)
 
 def explained_with(code: Code, problem: AttentionProblem = CODE_PROBLEM) -> Explanation:
     resources = (replace(CODE_RESOURCES, code=code),)
-    runs = granted(resolve(problem, "flash2", CODE_CONFIG, H200, resources=resources))
+    runs = granted(resolve(problem, "flash2", CODE_CONFIG, H200, Sources(resources=resources)))
     return explain(predict(runs, H200), runs.launches, H200)
 
 

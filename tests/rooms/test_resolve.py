@@ -9,7 +9,7 @@ from tilesight.simulator.explore.explore import explore
 from tilesight.simulator.launch.program import Launch, Resources
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.refusal import DoesNotFit, Refusal
-from tilesight.simulator.resolve import Resolved, asked_config, resolve
+from tilesight.simulator.resolve import Resolved, Sources, asked_config, resolve
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule, written_schedules
 from tilesight.simulator.simulate import simulate
@@ -161,7 +161,7 @@ def test_the_first_that_fits_is_compiled_and_no_more() -> None:
         return [refused if len(compiled) == 1 else tuple(launch.resources for launch in pipelines[0])]
 
     problem = _problem(256)
-    resolved = resolve(problem, "flash2", Config(), H200, resources_of=resources_of, cost="tiles")
+    resolved = resolve(problem, "flash2", Config(), H200, Sources(resources_of=resources_of, cost="tiles"))
     assert isinstance(resolved, Resolved)
     assert len(compiled) == 2
     assert resolved.launches == compiled[1]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from ..simulator.device.device import Device
 from ..simulator.refusal import Refusal
-from ..simulator.resolve import Resolved, ResourcesOf, asked_config, resolve
+from ..simulator.resolve import Resolved, ResourcesOf, Sources, asked_config, resolve
 from ..simulator.schedules.config import Config
 from ..simulator.schedules.contract import Schedule
 from ..simulator.schedules.registry import all_options
@@ -42,15 +42,8 @@ def resolved(posed: Posed, device: Device, costs: CostOptions, resources_of: Res
     (schedule,) = posed.schedules
 
     def fit(config: Config, compile_: ResourcesOf | None) -> Resolved | Refusal:
-        return resolve(
-            posed.problem,
-            schedule.name,
-            config,
-            device,
-            **costs.given,
-            resources_of=compile_,
-            cost=costs.kind,
-        )
+        sources = Sources(**costs.given, resources_of=compile_, cost=costs.kind)
+        return resolve(posed.problem, schedule.name, config, device, sources)
 
     with bad_input("schedule", "dtype", *all_options()):
         schedule.check_options(**posed.options)

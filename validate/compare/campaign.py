@@ -18,7 +18,7 @@ from ...simulator.launch.program import Launch, Resources
 from ...simulator.prediction.prediction import Prediction
 from ...simulator.problems.problem import Problem
 from ...simulator.refusal import Refusal
-from ...simulator.resolve import resolve
+from ...simulator.resolve import Sources, resolve
 from ...simulator.simulate import predict
 from ..measure.results_file import Header, Row
 from ..measure.session import CHUNK, PointSession, Task, run_tasks
@@ -229,7 +229,7 @@ def predict_point(
         overhead: as of `predict`.
         built: its launches, where the caller has them.
     """
-    resolved = resolve(point.problem, point.schedule, point.config, device, resources=resources, built=built)
+    resolved = resolve(point.problem, point.schedule, point.config, device, Sources(resources=resources), built)
     return (
         resolved
         if isinstance(resolved, Refusal)

@@ -32,7 +32,7 @@ from tilesight.simulator.launch.program import Launch, Resources
 from tilesight.simulator.prediction.prediction import Prediction
 from tilesight.simulator.problems.problem import Problem
 from tilesight.simulator.refusal import Refusal
-from tilesight.simulator.resolve import resolve
+from tilesight.simulator.resolve import Sources, resolve
 from tilesight.simulator.simulate import predict
 from tilesight.validate.compare.campaign import measure_points
 from tilesight.validate.compare.compare import Comparison, compare, rankings
@@ -67,7 +67,7 @@ def predicted(point: Point, device_name: str, limit_s: int) -> Predicted:
         (resources,) = compile_pipelines([launches], point.problem, device, workers=1)
         if isinstance(resources, Refusal):
             return resources.reason
-        resolved = resolve(point.problem, point.schedule, point.config, device, resources=resources)
+        resolved = resolve(point.problem, point.schedule, point.config, device, Sources(resources=resources))
         if isinstance(resolved, Refusal):
             return resolved.reason
         answer = predict(resolved, device, Settings(l2=point.l2, overhead=OVERHEAD))

@@ -32,7 +32,7 @@ from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.refusal import Refusal, granted
 from tilesight.simulator.residency.l1_room import kept_of
-from tilesight.simulator.resolve import Resolved, resolve
+from tilesight.simulator.resolve import Resolved, Sources, resolve
 from tilesight.simulator.simulate import predict
 from tilesight.simulator.trace.cta.traced_kernel import CompiledKernel
 from tilesight.simulator.trace.program.launch import launches_of
@@ -99,7 +99,7 @@ def figures(row: Row, resolved: Resolved, device: Device) -> dict[str, Any]:
 def line_of(row: Row, device: Device) -> dict[str, Any]:
     """Both predictions of a point, and the CPU time of each part; why there is none, where it is refused."""
     point, line = row.point, {}
-    resolved = granted(resolve(point.problem, point.schedule, point.config, device, resources=row.resources))
+    resolved = granted(resolve(point.problem, point.schedule, point.config, device, Sources(resources=row.resources)))
     begun = time.process_time()
     kernels = compiled(resolved.launches, point, device)
     code = tuple(kernel.resources for kernel in kernels)

@@ -13,7 +13,7 @@ from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.problems.problem import Problem
 from tilesight.simulator.refusal import Refusal
 from tilesight.simulator.report.explore import explore_text
-from tilesight.simulator.resolve import resolve
+from tilesight.simulator.resolve import Sources, resolve
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import least_time_s, predict
@@ -31,7 +31,7 @@ def test_nothing_is_faster_than_the_least_that_it_takes(data: st.DataObject, sch
     config: Config = data.draw(configs(chosen))
     cost = data.draw(st.sampled_from(["compiled", "tiles"]))
     try:
-        resolved = resolve(problem, schedule, config, gpu, cost=cost)
+        resolved = resolve(problem, schedule, config, gpu, Sources(cost=cost))
     except ValueError:
         return
     if isinstance(resolved, Refusal):

@@ -23,7 +23,7 @@ from tilesight.simulator.launch.program import Code
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.problems.softmax import SoftmaxProblem
 from tilesight.simulator.refusal import BrokenLaw
-from tilesight.simulator.resolve import Resolved, resolve
+from tilesight.simulator.resolve import Resolved, Sources, resolve
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import is_known, predict, simulate
@@ -40,7 +40,7 @@ SPACE: dict[str, Any] = {"num_warps": 4, "num_stages": (1, 4), "block_m": (64, 2
 
 def resolved(device: Device = H200, problem: Any = PROBLEM, schedule: str = "flash2", **options: Any) -> Resolved:
     """What runs."""
-    outcome = resolve(problem, schedule, options.pop("config", CONFIG), device, **options)
+    outcome = resolve(problem, schedule, options.pop("config", CONFIG), device, Sources(**options))
     assert isinstance(outcome, Resolved)
     return outcome
 
