@@ -6,14 +6,13 @@ any number of devices whose SMs are alike, and any number of CTAs that share an 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..core.sm import instruction
 from ..device.sm_numbers import SmNumbers, as_kept
-from ..emulator.threads import Step
 from ..launch.program import Launch
 from ..launch.traced import TracedCode
 from ..sass.flow import Flow, flow_of
@@ -103,8 +102,6 @@ def make_code_table(
     constants: Mapping[int, int],
     capability: int,
     sm_numbers: SmNumbers,
-    ctas: Sequence[int] = (),
-    loads: Mapping[int, Step] | None = None,
 ) -> tuple[np.ndarray, Counter[str]]:
     """What each instruction of a launch is, takes and waits for, with loads that all come from L2.
 
@@ -119,7 +116,6 @@ def make_code_table(
         constants: as in `program.Code`.
         capability: of the architecture, e.g. 90.
         sm_numbers: of its SMs.
-        ctas, loads: as in `lane_addresses.with_lane_addresses`.
 
     Returns:
         (records of `core.sm.instruction`, opcodes without a rule -> how often they stand in the code).
@@ -129,13 +125,15 @@ def make_code_table(
     """
     code, unknown = lowered_table(paths.flow, capability, sm_numbers)
     # What lanes touch; copies whose predicate is false everywhere are no copies from here on.
-    code = with_lane_addresses(code, launch, paths, constants, sm_numbers, ctas, loads)
+    traced = launch.traced[0] if launch.traced else None
+    like, loads = (traced.like, traced.loads) if traced else ((), None)
+    code = with_lane_addresses(code, launch, paths, constants, sm_numbers, like, loads)
     # Which warp copies for its CTA, on which mbarriers, and how many of the remaining copies each awaits.
     code = with_leaders(code, paths)
     code = with_barriers(with_channels(code, launch, paths), launch)
     # How much its leader moves each time.
-    if launch.traced:
-        return with_traced_sizes(code, launch.traced[0].box_bytes), unknown
+    if traced:
+        return with_traced_sizes(code, traced.box_bytes), unknown
     code = with_bulk_copy_sizes(code, launch, paths, attributions, executed)
     code = with_bulk_store_sizes(code, launch, paths, executed)
     return code, unknown
@@ -154,9 +152,7 @@ def _follow_traced(
         for number, phase in enumerate(traced.phases)
     }
     constants = launch.resources.code.constants
-    code, unknown = make_code_table(
-        launch, paths, attributions, traced.executed, constants, capability, sm_numbers, traced.like, traced.loads
-    )
+    code, unknown = make_code_table(launch, paths, attributions, traced.executed, constants, capability, sm_numbers)
     code = with_scattered(code, traced.scattered, sm_numbers)
     for place, share in traced.in_l1.items():
         row = code[place]  # a view: what is set here is set in the table

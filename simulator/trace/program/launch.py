@@ -31,7 +31,7 @@ from .left_out import notes_on_launch, runs_unlike
 from .nest import nest_of, running_ahead
 from .pitches import Piece, Rows, one_row, rows_of
 from .requested import Requested, requested_bytes, scattered_lanes
-from .tiles import Variables, listed_tile, period_of, tensor_of, tiles_by_strides
+from .tiles import Placed, Variables, listed_tile, period_of, tensor_of, tiles_by_strides
 from .work import dtype_of, executions_of
 
 LIKE = 16
@@ -245,14 +245,17 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
     variables = Variables(traced.followed_ctas)
 
     def tiles(use: AccessPattern, counters: tuple[str, ...], members: Array, begins: Array) -> list[Tile]:
-        tensor, storage, layout = tensors[use.storage], storages[use.storage], rows[use.storage]
+        placed = Placed(
+            tensor=tensors[use.storage].name,
+            storage=storages[use.storage],
+            rows=rows[use.storage],
+            counters=counters,
+            members=members,
+            variables=variables,
+        )
         if use.uneven is not None:
-            return [
-                listed_tile(listing, use, tensor.name, layout, counters, members, storage.address, variables)
-                for listing in use.listings
-                if len(listing.starts)
-            ]
-        return tiles_by_strides(use, tensor.name, layout, counters, members, begins, storage, variables)
+            return [listed_tile(listing, use, placed) for listing in use.listings if len(listing.starts)]
+        return tiles_by_strides(use, placed, begins)
 
     nest = nest_of(list(traced.everywhere), variables, tiles)
     table = np.stack([*variables.columns.values()], axis=1)

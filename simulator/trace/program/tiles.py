@@ -124,27 +124,39 @@ def tensor_of(name: str, role: str, storage: Storage, rows: Rows) -> Tensor:
     )
 
 
-def tiles_by_strides(
-    use: AccessPattern,
-    name: str,
-    rows: Rows,
-    counters: tuple[str, ...],
-    members: Array,
-    begins: Array,
-    storage: Storage,
-    variables: Variables,
-) -> list[Tile]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """Where the tiles of a use are placed.
+
+    Args:
+        tensor: its name.
+        storage: that it lies in.
+        rows: of the storage.
+        counters: of the loops around, the outermost first.
+        members: CTAs of the class.
+        variables: of the program.
+    """
+
+    tensor: str
+    storage: Storage
+    rows: Rows
+    counters: tuple[str, ...]
+    members: Array
+    variables: Variables
+
+
+def tiles_by_strides(use: AccessPattern, placed: Placed, begins: Array) -> list[Tile]:
     """The tiles of a use: of each rectangle, or one with a list that all CTAs share. Args: as of `tiles_of`."""
-    place = name, rows, counters, members, begins, storage.address, variables
+    rows, variables = placed.rows, placed.variables
     rectangles = rectangles_of(use.runs)
-    if rows.pitch < storage.size_bytes or sum(rectangle.rows for rectangle in rectangles) <= MOST_SINGLE_ROWS:
-        return [tile for rectangle in rectangles for tile in tiles_of(use, rectangle, *place)]
+    if rows.pitch < placed.storage.size_bytes or sum(rectangle.rows for rectangle in rectangles) <= MOST_SINGLE_ROWS:
+        return [tile for rectangle in rectangles for tile in tiles_of(use, rectangle, placed, begins)]
     alike: dict[int, list[Rectangle]] = {}
     for row in (row for rectangle in rectangles for row in single_rows(rectangle)):
         alike.setdefault(row.width, []).append(row)
     tiles = []
     for those in alike.values():
-        (first,) = tiles_of(use, those[0], *place)
+        (first,) = tiles_of(use, those[0], placed, begins)
         pieces = np.array([(0, row.offset - those[0].offset) for row in those], dtype=np.int64)
         spans = np.array([(0, len(pieces))], dtype=np.int64)
         until = variables.name(np.ones(variables.items, dtype=np.int64))
@@ -153,48 +165,33 @@ def tiles_by_strides(
     return tiles
 
 
-def tiles_of(
-    use: AccessPattern,
-    rectangle: Rectangle,
-    name: str,
-    rows: Rows,
-    counters: tuple[str, ...],
-    members: Array,
-    begins: Array,
-    address: int,
-    variables: Variables,
-) -> list[Tile]:
+def tiles_of(use: AccessPattern, rectangle: Rectangle, placed: Placed, begins: Array) -> list[Tile]:
     """The tiles of a rectangle: one, or its rows one by one where they do not lie at the storage's pitch.
 
     Args:
-        name: of the tensor; counters: of the loops around, the outermost first; members: CTAs of the class;
-        begins: iteration of the innermost loop that a CTA begins with, int64 (CTAs,) or (1,);
-        address: of the storage.
+        begins: iteration of the innermost loop that a CTA begins with, int64 (CTAs,) or (1,).
     """
-    if rectangle.rows > 1 and rectangle.pitch != rows.pitch:
-        return [
-            tile
-            for row in single_rows(rectangle)
-            for tile in tiles_of(use, row, name, rows, counters, members, begins, address, variables)
-        ]
-    pitch = rows.pitch
+    pitch, variables = placed.rows.pitch, placed.variables
+    if rectangle.rows > 1 and rectangle.pitch != pitch:
+        return [tile for row in single_rows(rectangle) for tile in tiles_of(use, row, placed, begins)]
     # Iterations before the first that has the use would lie in other rows, or before the storage. They are taken off
     # where the counter is added: to the column, also where they are whole rows together, as columns end with their row.
     skipped = begins * (use.strides[-1] if use.first else 0)
-    line, col = np.divmod(use.base + skipped + rectangle.offset - address + rows.origin, pitch)
+    first = use.base + skipped + rectangle.offset - placed.storage.address + placed.rows.origin
+    line, col = np.divmod(first, pitch)
     line, col = (line, col - skipped) if use.strides and use.strides[-1] % pitch else (line - skipped // pitch, col)
     count, width = rectangle.rows, rectangle.width
     if count == 1 and width % pitch == 0:
         count, width = width // pitch, pitch
-    row_terms, col_terms = (variables.affine(values, members) for values in (line, col))
-    for counter, stride in zip(counters, use.strides, strict=True):
+    row_terms, col_terms = (variables.affine(values, placed.members) for values in (line, col))
+    for counter, stride in zip(placed.counters, use.strides, strict=True):
         if stride % pitch == 0 and stride:
             row_terms += ((counter, stride // pitch),)
         elif stride:
             col_terms += ((counter, stride),)
     return [
         Tile(
-            tensor=name,
+            tensor=placed.tensor,
             slab=variables.zero,
             rows=count,
             cols=width,
@@ -209,23 +206,15 @@ def tiles_of(
     ]
 
 
-def listed_tile(
-    listing: AddressList,
-    use: AccessPattern,
-    name: str,
-    rows: Rows,
-    counters: tuple[str, ...],
-    members: Array,
-    address: int,
-    variables: Variables,
-) -> Tile:
-    """The tile of a use whose pieces are listed. Args: as of `tiles_of`."""
+def listed_tile(listing: AddressList, use: AccessPattern, placed: Placed) -> Tile:
+    """The tile of a use whose pieces are listed."""
     assert use.uneven is not None
+    rows, counters, members, variables = placed.rows, placed.counters, placed.members, placed.variables
     per = [1]
     for size in reversed(use.uneven.sizes[1:]):
         per.insert(0, per[0] * size)
     stride = use.uneven.stride or 0
-    starts = listing.starts - address + rows.origin
+    starts = listing.starts - placed.storage.address + rows.origin
     piece, spans, zero_bytes = listing.piece, listing.spans, float(listing.zero_bytes)
     if piece.rows > 1 and piece.pitch != rows.pitch:  # row by row
         starts = (starts[:, None] + piece.pitch * np.arange(piece.rows)).reshape(-1)
@@ -240,7 +229,7 @@ def listed_tile(
     if count == 1 and width % rows.pitch == 0:
         count, width = width // rows.pitch, rows.pitch
     return Tile(
-        tensor=name,
+        tensor=placed.tensor,
         slab=variables.zero,
         rows=count,
         cols=width,

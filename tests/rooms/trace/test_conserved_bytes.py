@@ -3,12 +3,14 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as s
+from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.trace.program.pitches import Piece, rows_of
-from tilesight.simulator.trace.program.tiles import Variables, tiles_of
+from tilesight.simulator.trace.program.tiles import Placed, Variables, tiles_of
 from tilesight.simulator.trace.touch.access_patterns import AccessPattern
 from tilesight.simulator.trace.touch.footprints import Rectangle
 
 SIZE = 1 << 16
+AT_ZERO = Storage(number=-1, size_bytes=SIZE, name="T")
 WIDTHS = (32, 64, 256, 512, 768, 1024, 2048, 3072)
 
 
@@ -48,7 +50,8 @@ def test_tiles_hold_the_bytes_of_their_rectangles(of_storage: list[Piece]) -> No
             strides=piece.strides,
         )  # fmt: skip
         counters = ("i",) if piece.strides else ()
-        tiles = tiles_of(use, rectangle, "T", rows, counters, members, np.zeros(1, int), 0, variables)
+        placed = Placed(tensor="T", storage=AT_ZERO, rows=rows, counters=counters, members=members, variables=variables)
+        tiles = tiles_of(use, rectangle, placed, np.zeros(1, int))
         for cta in members:
             for trip in range(piece.trips):
                 values = {name: int(column[cta]) for name, column in variables.columns.items()} | {"i": trip}
