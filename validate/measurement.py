@@ -11,12 +11,6 @@ from typing import Any, Literal, Self
 
 MEASURED = "measured"
 """What `Measurement.counters` says where there are counters; everything else is the reason why there are none."""
-OUT_OF_MEMORY = "out of memory"
-
-
-def reason_in(answer: Mapping[str, Any]) -> str:
-    """Why a process on a GPU has no figures for a job, in one line. Args: answer: as `validate.worker` gives it."""
-    return OUT_OF_MEMORY if answer.get("out_of_memory") else str(answer["lost"])
 
 
 class Plain:

@@ -201,10 +201,6 @@ def is_cuda(device: Any) -> bool:
     return _type_of(device) == "cuda" or (isinstance(device, int) and not isinstance(device, bool))
 
 
-def _is_cpu(device: Any) -> bool:
-    return _type_of(device) == "cpu"
-
-
 def _is_meta(device: Any) -> bool:
     return _type_of(device) == "meta"
 

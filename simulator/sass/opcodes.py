@@ -3,13 +3,12 @@
 A table is a TOML file `sm_90.toml` of rules, each for some opcodes, with its source; it may stand on another,
 `base`.
 An opcode's rule is that of its longest prefix, cut at a dot: `IMAD.WIDE.U32` by `IMAD.WIDE`, `IMAD.MOV` by `IMAD`.
-Opcodes without a rule are counted by name (`unknown_opcodes`), not passed over.
+Opcodes without a rule are counted by name (`sm.instructions.lower_code`), not passed over.
 """
 
 import re
 import tomllib
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -104,11 +103,6 @@ def vector_bytes(instruction: Instruction) -> int:
     """Bytes of the elements that an atomic of several adds to; 0 of any other instruction [B]."""
     vectors = (VECTOR.fullmatch(modifier) for modifier in instruction.modifiers)
     return next((int(vector[1]) // 8 * int(vector[2]) for vector in vectors if vector), 0)
-
-
-def unknown_opcodes(instructions: Iterable[Instruction], table: Mapping[str, Rule]) -> Counter[str]:
-    """Opcodes without a rule -> how often they stand in the code."""
-    return Counter(instruction.opcode for instruction in instructions if find_rule(instruction, table) is None)
 
 
 @cache

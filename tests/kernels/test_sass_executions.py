@@ -19,7 +19,7 @@ from tilesight.kernels.compile.compile import compile_launch, with_resources
 from tilesight.kernels.compile.outcomes import Compiled
 from tilesight.simulator.sass.decode import decode
 from tilesight.simulator.sass.flow import find_flow
-from tilesight.simulator.sass.opcodes import rules, unknown_opcodes
+from tilesight.simulator.sass.opcodes import find_rule, rules
 from tilesight.simulator.trace.executions import executed_instructions, executions, paths
 
 COUNTED = json.loads((Path(__file__).parents[1] / "recorded" / "instructions-h200.json").read_text("utf-8"))
@@ -73,8 +73,8 @@ def test_kernels_can_be_followed_on_every_architecture(schedule: str, device: st
     name = "output" if schedule in ("naive", "unfused") else ""
     launch, code = compiled(schedule, PROBLEM, device, name)
     flow = find_flow(decode(code.sass))
-    table = rules(int(load_device(device).compute_capability.replace(".", "")))
-    assert not unknown_opcodes(flow.instructions, table)
+    table = rules(load_device(device).capability)
+    assert all(find_rule(instruction, table) for instruction in flow.instructions)
     run = executions(flow, launch, code.constants)
     ways = paths(flow, launch, code.constants)
     counted = run.counts[0]

@@ -38,10 +38,7 @@ def _columns(launch: ComparedLaunch) -> list[Column]:
     return [
         Column(title="", cells=[value.quantity.title for value in values], left=True),
         Column(title="predicted", cells=[value.quantity.text(value.predicted) for value in values]),
-        Column(
-            title="measured",
-            cells=["-" if value.measured is None else value.quantity.text(value.measured) for value in values],
-        ),
+        Column(title="measured", cells=[_measured(value) for value in values]),
         Column(
             title="error",
             cells=["" if value.finite_error is None else f"{value.finite_error:+.1%}" for value in values],
