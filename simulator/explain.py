@@ -96,7 +96,7 @@ def source_times(launch: Launch, costs: Sequence[CompiledCost]) -> tuple[SourceT
 
 
 def _executed(flow: Flow, launch: Launch, code: Code) -> list[np.ndarray] | None:
-    """How often each instruction runs in all CTAs of each class; None where nobody knows it before the launch."""
+    """How often each instruction runs in all CTAs of each class; None where the launch alone does not tell."""
     if launch.traced:
         return [traced.issued for traced in launch.traced]
     try:

@@ -1,4 +1,4 @@
-"""Outlines and their machine code in; launches with the programs that are found in it out.
+"""Gives outlined launches the programs that are found in their machine code.
 
 What launches of a pipeline share they see alike; a tensor keeps the role that its schedule has given it.
 """

@@ -1,4 +1,4 @@
-"""Launches of compiled kernels in, predictions out: traced, the best of autotuned configurations chosen, simulated.
+"""Predicts launches of compiled kernels: traces them, chooses among autotuned configurations, simulates.
 
 A launch that fails on the way, or takes longer than it may, is refused; the others keep their answers.
 """

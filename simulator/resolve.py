@@ -1,7 +1,7 @@
 """From what a user names to what runs: launches with their resources, and a configuration that fits an SM.
 
-Options that nobody names are the schedule's default, made smaller until a CTA fits; `schedules.smaller` says which come
-first. What cannot run is a `Refusal`.
+Options that are not named are the schedule's default, made smaller until a CTA fits; `schedules.smaller` says which
+come first. What cannot run is a `Refusal`.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Problem, schedule, configuration and device in; prediction out. The whole flow, in order.
+"""Simulates a problem by a schedule on a device. The whole flow, in order.
 
 resolve            what runs: launches that fit an SM, with their resources; or a refusal
 store              the answer, where it is known

@@ -1,4 +1,4 @@
-"""Launches and a device in; cycles, bytes and time out, whoever made the launches.
+"""Simulates launches on a device, whoever made them: cycles, bytes and time.
 
 residency  CTAs that an SM holds     (residency)
 costs      what a step takes an SM   (sm)
@@ -115,7 +115,7 @@ def simulate_launches(
     Args:
         launches: with the resources that each takes of an SM.
         cost: as in `simulate`; uncompiled: why there is no machine code, where the caller knows, in one line.
-        flop_per_matmul: useful operations of one matmul of these launches [FLOP]; 0 where nobody knows.
+        flop_per_matmul: useful operations of one matmul of these launches [FLOP]; 0 where unknown.
         record: whether to record when each CTA ran: in a run of its own that steps through every CTA, where figures
             extrapolate a steady state, so that they are the same with and without a record.
         on_progress: called when a launch comes to another phase.

@@ -1,4 +1,4 @@
-"""Traced launches in, simulated ones out: as they follow each other on the GPU, or each by itself, and under do_bench.
+"""Simulates traced launches: as they follow each other on the GPU, or each by itself, and under do_bench.
 
 Each launch stands for itself: one that fails, or takes longer than it may, is left out, and its reason is kept.
 """

@@ -19,7 +19,7 @@ class Traffic:
         smem_read_bytes, smem_write_bytes: bytes through shared memory inside the SMs,
             operand re-reads by the warps included [B].
         matmul_flop: useful operations of the matrix products, as in `problem.AttentionProblem`; of a user's kernel all
-            that its matrix instructions execute, as nobody says which are useful [FLOP].
+            that its matrix instructions execute, as which are useful is unknown [FLOP].
         executed_flop: what tiles execute of them: rows, keys and dimensions that pad a tile, and what a mask hides,
             included [FLOP].
         other_flop: other floating-point operations [FLOP].

@@ -78,7 +78,7 @@ def profile(
         train: whether the backward pass of what it returns, and its optimizer, run too.
         queue: whether kernels are enqueued in a `stream`, or replayed in a CUDA `graph`, as they are where
             torch.compile makes one.
-        indices: `uniform` draws indices whose values nobody gives; else Triton kernels that follow them are refused.
+        indices: `uniform` draws indices whose values are not given; else Triton kernels that follow them are refused.
         prices: of operations that have none, by their names: a time, `{"mylib::op": "12us"}`, or a bandwidth at which
             their bytes move, `{"all_reduce": "450GB/s"}`; they go before other prices.
         l2: what the step finds there: `warm`, what itself has left, or `cold`, zeros that are yet to be written back.

@@ -1,4 +1,4 @@
-"""The process on a GPU: jobs in, answers out, and it may die of one without harm.
+"""The process on a GPU that does jobs, and may die of one without harm.
 
     python -m tilesight.validate.worker --gpu 0       answers jobs on stdin, a line of JSON each
     ... --gpu 0 --count FILE                          runs the jobs of a file once each, under ncu

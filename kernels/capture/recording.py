@@ -89,7 +89,7 @@ class Recorder:
 
     Args:
         space: values to try beside the code's own; cache_of: compute capability of timings in Triton's cache,
-            None: nobody asks where; described: says of a tensor, its shape and strides what a launch has of it.
+            None: where is not asked for; described: says of a tensor, its shape and strides what a launch has of it.
     """
 
     def __init__(

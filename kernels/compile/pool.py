@@ -13,7 +13,7 @@ TIMEOUT_S = 300.0
 """No kernel here takes the compiler longer; a compiler that hangs becomes a failure [s]."""
 WORKER = f"{__package__}.worker"
 MOST_IDLE = 8
-"""Compilers that are kept where nobody asks; each takes some 200 MB."""
+"""Compilers that are kept by default; each takes some 200 MB."""
 READ_BY_TRITON = ("TRITON_", "PYTHONPATH", "TMPDIR", "PATH")
 """Begins of the names of variables that a compiler reads when it starts."""
 

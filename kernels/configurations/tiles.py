@@ -1,6 +1,6 @@
 """What the CTAs of a launch do, tile by tile, read off Triton's first IR and the launch's numbers: nothing is compiled.
 
-Trip counts, conditions and early ends are computed for some CTAs; of a condition that nobody knows both ways count.
+Trip counts, conditions and early ends are computed for some CTAs; of an unknown condition both sides count.
 Source: what Triton 3.4 to 3.6 print of the dialects tt, scf, cf and arith.
 """
 
@@ -146,7 +146,7 @@ class _Frame:
         self.walk, self.function, self.known = walk, function, known
 
     def value(self, name: str) -> Array | None:
-        """A scalar in each of the CTAs looked at; None where nobody knows."""
+        """A scalar in each of the CTAs looked at; None where unknown."""
         if name not in self.known:
             self.known[name] = self._computed(*self.function.defined.get(name, ("", "")))
         return self.known[name]

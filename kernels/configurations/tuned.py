@@ -29,7 +29,7 @@ class Tuned:
         key: what the author's autotuner tells shapes apart by, argument -> value; empty of a kernel without one.
         authors: labels of the configurations that the code itself names; the first is what runs untuned.
         cache_key: what Triton's autotuner keeps its timings on disk under, with data types; empty where it keeps none.
-        cache: file where it looks for them, below Triton's cache; empty where nobody asked.
+        cache: file where it looks for them, below Triton's cache; empty where it was not asked for.
     """
 
     number: int

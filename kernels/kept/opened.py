@@ -1,7 +1,7 @@
 """What a process reads: files that its code opens and modules that it loads, by Python's audit events.
 
-Files that it has written itself, and caches of compilers, do not count. Nobody knows what a step is made of whose code
-asks other processes or hosts. Files that other languages open (weights mapped by a Rust library) are not heard.
+Files that it has written itself, and caches of compilers, do not count. A step whose code starts processes or opens
+sockets is not kept. Files that other languages open (weights mapped by a Rust library) are not heard.
 """
 
 import importlib
@@ -32,7 +32,7 @@ PACKAGES = ("site-packages", "dist-packages")
 """Folders of packages, which may lie below Python's own library."""
 OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/")
 COMPILERS_CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
-"""Variables that name caches of compilers; torch sets its own where nobody does."""
+"""Variables that name caches of compilers; torch sets its own where none is set."""
 
 
 class FileAccessLog:
@@ -56,7 +56,7 @@ class FileAccessLog:
         """What was read until now.
 
         Returns:
-            Files and folders in their states; None: nobody knows: a file has changed meanwhile, its name is no text, or
+            Files and folders in their states; None: unknown: a file has changed meanwhile, its name is no text, or
             the code has asked other processes or hosts.
         """
         if self._asks_others:

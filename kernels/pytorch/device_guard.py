@@ -30,7 +30,7 @@ STREAMS = ("getStream", "exchangeStream")
 """Functions of a guard that return a stream: a device, and in a second register a number."""
 DEFAULT_STREAM = {"x86_64": "b801000000 31d2 c3"}  # mov eax, 1; xor edx, edx; ret
 """Machine code that returns the default stream of the CUDA device 0. Were its number not always the same, autograd
-would have streams wait for each other by events that nobody has made."""
+would have streams wait for each other by events that do not exist."""
 TRUE = ("isBuilt", "isAvailable", "hasPrimaryContext")
 REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 HOOKS = "_ZN2at6detail12getCUDAHooksEv"

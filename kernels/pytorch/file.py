@@ -34,7 +34,7 @@ QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "TORCH_LOGS": "-all"}
 """Variables that keep torch from logging what notes say, or what is of no use for people."""
 OPTIONS = ("indices", "timeout_s", "gpus", "rank")
 Times = Callable[[Sequence[KernelLaunch | RefusedCall]], Sequence[float | None]]
-"""Launches -> what each takes [s]; None: nobody knows."""
+"""Launches -> what each takes [s]; None: unknown."""
 INDICES = ("", "uniform")
 
 
@@ -126,7 +126,7 @@ def _file_of(target: str | WrittenStep) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _recorded_anew(job: Mapping[str, Any], limit_s: float, times: Times | None, key: str) -> Recorded:
-    """Have a process record a step; it is kept under its key if it ran to its end, and nobody was asked in vain."""
+    """Have a process record a step; it is kept under its key if it ran to its end and got all its answers."""
     noun = "user's code" if job["mode"] == "eager" else "user's code, or torch's compiler at work on it,"
     process = WorkerProcess(WORKER, noun, (), triton_cache() | QUIET | dict(os.environ))
     replies: list[dict[str, Any]] = []

@@ -225,7 +225,7 @@ def recording(
             returns.
         compiler: what `torch.compile` is given in mode `compiled`; times: predicts Triton kernels that are tried,
             None: they are not.
-        gpus: that the step runs on, 0: nobody has said; rank: of the one that is recorded.
+        gpus: that the step runs on, 0: not given; rank: of the one that is recorded.
 
     Yields:
         What runs a step.

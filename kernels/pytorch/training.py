@@ -30,7 +30,7 @@ LATE = (
 
 
 class RunsBackward(BaseException):
-    """The step runs a backward pass itself, where nobody has said that it trains: no fault, and none to be caught."""
+    """The step runs a backward pass itself, where it was not said to train: no fault, and none to be caught."""
 
 
 class Training:

@@ -33,11 +33,11 @@ def answer(job: dict[str, Any], ask: Ask) -> dict[str, Any]:
     Args:
         job: file, function, device, settings (what-ifs of it, `key=value`), mode, train, indices, gpus, rank; asked_ns:
             when that was [ns]; aside: folders whose files do not count among what the step is made of.
-        ask: told `calls` and their `values`, as below, it tells `times_s` of these: None where nobody knows.
+        ask: told `calls` and their `values`, as below, it tells `times_s` of these: None where unknown.
 
     Returns:
         step: `RecordedStep` in plain values; calls: launches as `call.to_plain` has them, beside `values` that they
-        share; witnesses: files that the step is made of, None: nobody knows. Or `unusable`: what is wrong with what was
+        share; witnesses: files that the step is made of, None: unknown. Or `unusable`: what is wrong with what was
         asked for, or `raised`: what the user's code raised; one line.
     """
     opened = FileAccessLog(job["asked_ns"], job["aside"])

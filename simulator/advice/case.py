@@ -98,7 +98,7 @@ class Case:
 
     @cached_property
     def warps(self) -> WarpTime | None:
-        """Where its warps spend their time; None where nobody knows."""
+        """Where its warps spend their time; None where unknown."""
         return warp_time(self.launch, self.costs) if self.costs and self.launch.traced else None
 
     @cached_property

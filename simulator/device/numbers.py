@@ -82,7 +82,7 @@ def read_entry(key: str, entry: object, more: Sequence[str] = ()) -> tuple[Any, 
 
 
 def check_keys(table: Mapping[str, object], known: Mapping[str, object], where: str) -> None:
-    """Refuse keys that nobody reads. Raises: ValueError: the text names the nearest that is read."""
+    """Refuse unknown keys. Raises: ValueError: the text names the nearest that is read."""
     for key in table:
         if key not in known:
             raise ValueError(f"key {unknown(key, known, where)}")

@@ -121,7 +121,7 @@ def _writing(
 
 
 def is_followed(instruction: Instruction) -> bool:
-    """Whether results of an instruction are ever known: of what computes with data that nobody gave they are not."""
+    """Whether results of an instruction are ever known: of what computes with data that were not given they are not."""
     return (
         instruction.family in FOLLOWED
         or instruction.family in EXCHANGES

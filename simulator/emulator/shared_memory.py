@@ -26,7 +26,7 @@ ALL = {1: 1, WORD_BYTES: 0x01010101}
 class SharedMemory:
     """Bytes of groups that CTAs have stored anything known to, and which of them are known.
 
-    What is not known is not kept: most of what kernels copy there are data that nobody gave.
+    What is not known is not kept: most of what kernels copy there are data that were not given.
     """
 
     def __init__(self) -> None:

@@ -1,1 +1,1 @@
-"""CTAs, L2 and HBM on one clock: launches and costs in, cycles and bytes out."""
+"""Simulates CTAs, L2 and HBM on one clock: from launches and what their steps cost to cycles and bytes."""

@@ -1,4 +1,4 @@
-"""The door to `core/`: launches and their costs in, cycles and bytes out.
+"""Runs launches through the compiled loops of `core/`: cycles and bytes of each.
 
 CTAs go to SMs as slots free up; every CTA walks its program; time and caches advance together.
 Launches of a pipeline follow each other on the same L2.

@@ -179,7 +179,7 @@ def along(
     """A schedule at each length, in the fastest there of the best.
 
     Args:
-        problems: by length; resources_of: of outlines, None where nobody compiles; choice: best first.
+        problems: by length; resources_of: of outlines, None where nothing compiles them; choice: best first.
     """
     points = []
     best = list(choice)

@@ -19,7 +19,7 @@ from .candidate import Candidate, bound_notes, broken_notes
 from .trial import Trial
 
 TryOthers = Callable[[Sequence[Candidate]], list[Candidate]]
-"""Simulates configurations that nobody has asked for."""
+"""Simulates configurations that were not asked for."""
 WORTH_NAMING = ("block_m", "block_n", "num_warps", "num_stages", "cta_order")
 FEWER = 0.5
 """A configuration avoids it where HBM reads at most this share of what it reads in the crowded one."""
@@ -106,7 +106,7 @@ def _worth_naming(item: Candidate) -> dict[str, object]:
 
 
 def _other_orders(first: Candidate, ranked: Sequence[Candidate]) -> list[Candidate]:
-    """The configuration in the CTA orders that nobody has looked at."""
+    """The configuration in the CTA orders that was not looked at."""
     seen = {item.config.named().get("cta_order") for item in ranked}
     if "cta_order" not in first.options:
         return []

@@ -1,4 +1,4 @@
-"""A training step of attention: predictions of both passes in, their sum and the memory that autograd holds out.
+"""A training step of attention: the sum of both passes, and the memory that autograd holds.
 
 What the backward pass takes as inputs is kept from the forward pass: O and LSE, or P where it does not make P again.
 So a backward pass can follow a forward pass only that has made what it reads.

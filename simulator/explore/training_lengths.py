@@ -1,4 +1,4 @@
-"""Training steps of attention over sequence lengths: what `compare` says of both passes in, pairs of schedules out."""
+"""Training steps of attention over sequence lengths: pairs of schedules, from what `compare` says of both passes."""
 
 from dataclasses import asdict, dataclass
 from math import inf

@@ -44,8 +44,8 @@ class Trial:
     """A configuration to try.
 
     Args:
-        launches: of it, or why there are none; None where nobody has built them yet.
-        least_s: what it takes at least; None where nobody has asked [s].
+        launches: of it, or why there are none; None where they are not built yet.
+        least_s: what it takes at least; None where it is not known yet [s].
     """
 
     candidate: Candidate
@@ -227,7 +227,7 @@ def with_resources(trials: Sequence[Trial], resources_of: ResourcesOf) -> list[T
 def with_code(
     trials: Sequence[Trial], problem: Problem, device: Device, resources_of: ResourcesOf | None
 ) -> list[Trial]:
-    """The trials, those of outlines with what becomes of their kernels; as they are where nobody compiles."""
+    """The trials, those of outlines with what becomes of their kernels; as they are where nothing compiles them."""
     numbers = [number for number, trial in enumerate(trials) if find_schedule(trial.candidate.schedule).outlined]
     if resources_of is None or not numbers:
         return list(trials)

@@ -68,7 +68,7 @@ class Attempts:
             number: of the piece, from 0.
 
         Raises:
-            Stopped: nobody wants any of it.
+            Stopped: none of it is wanted any more.
         """
         name = self._names[number]
         self._tell(Stage(number=number + 1, total=len(self._names), name=name, phase=phase))

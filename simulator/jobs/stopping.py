@@ -1,4 +1,4 @@
-"""Ends work early: work in other threads that nobody waits for any more, and work that has taken as long as it may."""
+"""Ends work early: work in other threads that is no longer waited for, and work that has taken as long as it may."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from threading import Event
 
 LIMIT_S = 60.0
-"""What one launch may take to be predicted, where nobody says otherwise [s]."""
+"""What one launch may take to be predicted by default [s]."""
 STOPPED: ContextVar[Event | None] = ContextVar("STOPPED", default=None)
-"""Set when what this thread works on is no longer wanted; None in a thread that nobody stops."""
+"""Set when what this thread works on is no longer wanted; None in a thread that is never stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ class Code:
 
 
 def source_text(place: tuple[str, int]) -> str:
-    """What stands at a place in the source now; empty where nobody knows."""
+    """What stands at a place in the source now; empty where unknown."""
     file, number = place
     checkcache(file)  # it may have been edited since this process has read it
     return getline(file, number).rstrip() if file else ""

@@ -1,4 +1,4 @@
-"""By which rule engines split the keys of a decode: a batch and a GPU go in, splits of each sequence come out.
+"""By which rule engines split the keys of a decode, sequence by sequence.
 
 Few queries make few CTAs. So kernels cut each sequence's keys into splits, a CTA for each, and combine the partial
 outputs in a second kernel. How many splits pay is a guess, and each engine guesses otherwise: for the batch, from its

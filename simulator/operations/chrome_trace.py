@@ -1,4 +1,4 @@
-"""A step as a timeline: a profile in, JSON out that chrome://tracing, Perfetto and torch's Inductor read.
+"""A step as a timeline, in JSON that chrome://tracing, Perfetto and torch's Inductor read.
 
 Perfetto shows tracks of modules, operations and kernels. Inductor's `ProfileData` (torch/_inductor/fx_passes/
 profile_guided_estimation.py, torch 2.13) takes from such a file what operations of given shapes take: it looks for

@@ -1,4 +1,4 @@
-"""What one kernel of torch's takes on a GPU: tensors and units of work in, `KernelEstimate` out.
+"""What one kernel of torch's takes on a GPU, from the tensors that it touches and the work that it does.
 
 A kernel takes as long as the busiest of HBM or L2, the tensor cores, the issue slots, the chain of its latencies and
 the dispatch of its CTAs, a little more where several are busy: their `overlap`-norm. That is never less than any of

@@ -1,4 +1,4 @@
-"""When each kernel starts. In: times of a step's kernels, in order; out: starts, and how long the GPU runs none.
+"""When each kernel of a step starts, and how long the GPU runs none.
 
 The host enqueues one operation after the other, and may run ahead; the GPU takes a kernel once it is enqueued and the
 one before has ended. In a CUDA graph nothing is enqueued any more. Steps of several streams go by `streams`.

@@ -1,4 +1,4 @@
-"""Operations of a step in, the kernels that they launch and what each takes out.
+"""Which kernels operations of a step launch, and what each takes.
 
 Each family of operations has a price of its own in `families`; whatever belongs to none is refused: it is given the
 least time that its bytes take, and a reason, and stands outside every total.
@@ -302,7 +302,7 @@ def _of_kind(operation: Operation, kind: str) -> str:
 
 
 def _unknown(operation: Operation) -> str:
-    """Why an operation of a name that nobody knows has no price."""
+    """Why an operation of an unknown name has no price."""
     name = operation.name
     if is_collective(operation):
         return f"a collective of several GPUs; --price {name}=450GB/s states its bandwidth"

@@ -1,4 +1,4 @@
-"""What a step of PyTorch takes on a GPU. In: a recorded step and the prices of its kernels; out: a row for each kernel.
+"""What a step of PyTorch takes on a GPU: a row for each kernel, its groups, memory and advice.
 
 `to_dict` gives the object that `tilesight profile --json` prints, `str` the text that it prints for people.
 """
@@ -38,7 +38,7 @@ BACK_ENDS = {f"_scaled_dot_product_{kind}_attention": kind for kind in ("cudnn",
 MATTERS = 0.1
 """Share of attention in the time from which on its back ends are told beside each other."""
 TOP = 20
-"""Lines of a table where nobody says how many."""
+"""Lines of a table by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Prices that a person states of operations that have none: custom kernels, collectives. Text in, kernels out."""
+"""Prices that a person states, as text, of operations that have none: custom kernels, collectives."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 In: its program, what it asks for, and its prediction. Out: the roofline's time, and bytes by tensor.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from ..closed_form.roofline import compulsory_bytes
 from ..device.device import Device
@@ -35,12 +35,7 @@ class TensorBytes:
 
     def to_dict(self) -> dict[str, str | int]:
         """The tensor's object in `predict --json`."""
-        return {
-            "name": self.name,
-            "size_bytes": self.size_bytes,
-            "loaded_bytes": self.loaded_bytes,
-            "stored_bytes": self.stored_bytes,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

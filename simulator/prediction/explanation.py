@@ -48,7 +48,7 @@ class CodeLine:
         loop: number of the innermost loop around it, or `OUTSIDE`; depth: loops around it.
         source: file and line that it comes from, or `launch.code.NOWHERE`.
         executed: issues in the whole launch, all warps together.
-        cycles: time of a warp from its last issue to this one, by reason; empty where nobody knows [cycles].
+        cycles: time of a warp from its last issue to this one, by reason; empty where unknown [cycles].
         others_wait_cycles: time that other instructions of a warp wait for its result, each time it runs [cycles].
     """
 

@@ -74,7 +74,7 @@ class KernelsPrediction:
         torch_operations: of torch, that run beside the launches and are not predicted.
         ended: what the code that launches raised after the last of them, in one line; empty: it ran to its end.
         timing: how time is measured, one of `TIMINGS`; every_time: where that is not `single`, as `times`.
-        helps: what would make the longest launch faster, what brings most first; empty: nobody has simulated it.
+        helps: what would make the longest launch faster, what brings most first; empty: not simulated.
         sources: of the dominant launches, by number of their row: time at each line of source, where that is known.
     """
 
@@ -102,7 +102,7 @@ class KernelsPrediction:
 
     @property
     def missing_accesses(self) -> int:
-        """Accesses that were left out, as nobody knows where they are."""
+        """Accesses that were left out, as their addresses are unknown."""
         return sum(row.missing_accesses for row in self.rows if row.prediction)
 
     @property

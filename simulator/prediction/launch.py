@@ -1,4 +1,4 @@
-"""One launch's prediction. In: its exact counts and the engine's cycles and bytes. Out: traffic, time, bottleneck."""
+"""The prediction of one launch, from its exact counts and the engine's cycles: traffic, time, bottleneck."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ def predict_launch(
     Args:
         run: what the engine saw.
         overhead: `stream` or `graph`.
-        flop_per_matmul: useful operations of one matmul of the problem; 0: nobody knows, and all of its matrix
+        flop_per_matmul: useful operations of one matmul of the problem; 0: unknown, and all of its matrix
             instructions count [FLOP].
     """
     launch, costs, exact, residency = costed.launch, costed.costs, costed.tally, costed.residency
@@ -104,7 +104,7 @@ def _traffic_of(costed: CostedLaunch, run: LaunchRun, flop_per_matmul: int) -> T
 def with_useful(launches: Sequence[LaunchPrediction], useful_flop: int) -> tuple[LaunchPrediction, ...]:
     """Launches of a pipeline that share its useful operations as they share those executed.
 
-    Whose code alone is known, of that nobody knows which products a launch was meant to compute, and which twice.
+    Where only its code is known, it is unknown which products a launch was meant to compute, and which twice.
 
     Args:
         useful_flop: of all launches together; those executed count where they are fewer [FLOP].

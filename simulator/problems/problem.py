@@ -53,7 +53,7 @@ class Problem(ABC):
         FIELDS: what the command line takes, but for the lengths.
         ASKS_NOTHING: fields that ask for something more -> the value with which they ask for nothing; a schedule that
             has no such thing solves the problem only where they do.
-        IMPLIED: field -> another that includes it, so that nobody need ask for both.
+        IMPLIED: field -> another that includes it, so that one need not ask for both.
 
     Attributes:
         dtype: name of the element type of its inputs.

@@ -81,7 +81,7 @@ class Schedule:
 
     @property
     def default(self) -> Config:
-        """What is taken of each option that nobody names, where problem and device are not known."""
+        """What is taken of each option that is not named, where problem and device are not known."""
         return Config(**{name: option.default for name, option in self.options.items()})
 
     def completed(self, named: Mapping[str, Any], problem: Problem, device: Device) -> Config:

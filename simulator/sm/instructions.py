@@ -65,7 +65,7 @@ COMMIT_COPIES = "UTMACMDFLUSH"
 
 @lru_cache(maxsize=FLOWS_KEPT)
 def lowered_table(flow: Flow, capability: int, sm_numbers: SmNumbers) -> tuple[np.ndarray, Counter[str]]:
-    """What `lower_code` makes of code, as a table that nobody may write to: it serves all launches of the code."""
+    """What `lower_code` makes of code, as a table that is read only: it serves all launches of the code."""
     lowered, unknown = lower_code(flow.instructions, capability, sm_numbers)
     table = code_table(lowered)
     table.flags.writeable = False

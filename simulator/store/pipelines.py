@@ -1,4 +1,4 @@
-"""Predictions of schedules: found in the file that nobody named, else made and kept there, many at a time.
+"""Predictions of schedules: found in the default file, else made and kept there, many at a time.
 
 A prediction comes back as it was made, to the last digit.
 """
@@ -88,7 +88,7 @@ _ANSWERS: ContextVar[Answers | None] = ContextVar("_ANSWERS", default=None)
 
 
 def _nothing() -> None:
-    """Where nobody has to be told."""
+    """Where nothing has to be told."""
 
 
 @contextmanager

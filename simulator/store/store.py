@@ -4,7 +4,7 @@ They are written as they come; the file is whole whenever a process is killed.
 
 The file of `--store` is the user's; without one they lie beside the compiler's answers, and `TILESIGHT_PREDICTIONS=off`
 keeps none. An answer is never changed: whoever answers the same question first writes it; a recorded step, which files
-of the user decide, too, takes the place of the one before. In the file that nobody named
+of the user decide, too, takes the place of the one before. In the default file
 the answers of several versions of this program lie side by side; those that were not asked for longest go first.
 """
 
@@ -27,7 +27,7 @@ from ..refusal import UserError
 from .keys import model
 
 MOST_KEPT = {"predictions": 200_000, "recordings": 200}
-"""Rows of each table in the file that nobody named; a recording takes 0.1 to 1 MB."""
+"""Rows of each table in the default file; a recording takes 0.1 to 1 MB."""
 DAY_S = 86_400
 VARIABLE = "TILESIGHT_PREDICTIONS"
 """A file, or `off`."""
@@ -52,7 +52,7 @@ class Store:
 
     Args:
         path: of it; it is made when it is first written to.
-        usual: it is the one that nobody named: rows are limited, and what fails of it only costs time.
+        usual: it is the default one: rows are limited, and what fails of it only costs time.
     """
 
     path: Path
@@ -132,7 +132,7 @@ class Store:
 
     @contextmanager
     def _may_fail(self) -> Iterator[None]:
-        """Reading or writing, which predictions can do without where nobody asked for it."""
+        """Reading or writing, which predictions can do without where it was not asked for."""
         try:
             yield
         except (OSError, sqlite3.Error, msgspec.MsgspecError, UserError) as error:
@@ -142,7 +142,7 @@ class Store:
 
 
 def usual_store() -> Store | None:
-    """The file that nobody named; None where nothing is kept, or none can be."""
+    """The default file; None where nothing is kept, or none can be."""
     given = os.environ.get(VARIABLE, "")
     if given == "off":
         return None

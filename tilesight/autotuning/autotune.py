@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .contents import Values
 
 BUDGET_S = 120.0
-"""What a choice may take, where nobody says otherwise [s]: 60 configurations of a GEMM that nobody has asked for yet
+"""What a choice may take by default [s]: 60 configurations of a GEMM that were not asked for yet
 take an eighth of it, on a busy machine a third."""
 Hook = Callable[..., Sequence[Any]]
 

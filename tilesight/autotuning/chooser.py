@@ -1,4 +1,4 @@
-"""The hook: configurations in, those that are predicted fastest out; all of them where nothing can be chosen."""
+"""Chooses the configurations that are predicted fastest; all of them where nothing can be chosen."""
 
 import sys
 import time

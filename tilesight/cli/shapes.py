@@ -33,7 +33,7 @@ PASS = described(
     one_of(*PASSES, BOTH),
 )
 KEYS = "lengths"
-"""The option of keys of each sequence; queries are then 1 where nobody says more: the step of a decode."""
+"""The option of keys of each sequence; queries are then 1 by default: the step of a decode."""
 TYPES = ("dtype", "kv_dtype")
 """The options of element types."""
 Kind = TypeVar("Kind", bound=Problem)
@@ -67,7 +67,7 @@ class ShapeOptions(Group):
         return cls(values=values)
 
     def passes(self, names: Sequence[str] | None) -> "list[tuple[Self, list[str] | None]]":
-        """The options of each pass that is asked for, and the schedules of it: None where nobody names one.
+        """The options of each pass that is asked for, and the schedules of it: None where none is named.
 
         Of both passes a schedule that is named brings one of the other pass that goes with it.
 

@@ -1,4 +1,4 @@
-"""Names of launches: equal where machine code, grid and arguments are. In: compiled launches. Out: digests.
+"""Digests of launches: equal where machine code, grid and arguments are.
 
 Two comments, names or places of a file make no difference; an order of two instructions does, and how long one waits.
 """

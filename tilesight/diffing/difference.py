@@ -1,4 +1,4 @@
-"""Two sides in, what changed out: launches that answer each other, each with a verdict, and one on the whole function.
+"""Compares two sides: launches that answer each other, each with a verdict, and one on the whole function.
 
 Pure: no git, no compiler, no simulation. `to_dict` gives the object that `tilesight diff --json` prints.
 """

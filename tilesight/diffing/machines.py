@@ -1,4 +1,4 @@
-"""Devices and compilers of two sides in; out, how far a ratio of their times can be trusted, and what is said of it."""
+"""How far the devices and compilers of two sides let a ratio of their times be trusted, and what is said of it."""
 
 from dataclasses import dataclass, replace
 

@@ -18,7 +18,7 @@ class SourceLine:
     Args:
         file: its name; number: in the file; text: as it stands there.
         executed: family of opcodes -> instructions that all warps issue; nothing of a line without code.
-        time_fraction: of all time of the warps of a full SM, that spent at the line; None: nobody knows.
+        time_fraction: of all time of the warps of a full SM, that spent at the line; None: unknown.
     """
 
     file: str
@@ -36,8 +36,8 @@ class LaunchSide:
         row: name, grid, and figures where it was predicted.
         shape: arguments that are numbers, and sizes of its memory, as text: what it is matched by.
         code: digest of machine code, grid and arguments; empty where it has none.
-        tiling: grid, warps, stages and shapes of tiles, as text; empty where nobody knows them.
-        lines: of its source, in order, some without code among them; none where nobody knows how often code runs.
+        tiling: grid, warps, stages and shapes of tiles, as text; empty where unknown.
+        lines: of its source, in order, some without code among them; none where how often code runs is unknown.
     """
 
     row: KernelRow

@@ -1,4 +1,4 @@
-"""Which lines of source execute more than before. In: lines of both sides. Out: those that changed, largest first.
+"""Which lines of source execute more than before, the largest change first.
 
 Lines are followed by what stands in them, as a line of an edited file has another number; a line that was edited in
 place answers the one that stood there.

@@ -1,4 +1,4 @@
-"""What a side of a comparison is named by, a function or one at a git revision, in; its launches out."""
+"""Sides of a comparison by name: a function, or one at a git revision, and what it launches."""
 
 import os
 import subprocess

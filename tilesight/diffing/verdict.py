@@ -1,4 +1,4 @@
-"""How far the change of a predicted time can be trusted. In: times of both sides. Out: a band, and a word.
+"""How far the change of a predicted time can be trusted: its band, and a word.
 
 Two predictions of nearly the same kernel share most of their error, so the band is that of the ratio.
 """

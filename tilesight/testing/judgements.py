@@ -1,4 +1,4 @@
-"""What tests found: plain values, as processes of pytest-xdist hand them on, in; the table below all tests out."""
+"""What tests found, as processes of pytest-xdist hand it on, and the table of it below all tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The fixture of `pytest --tilesight`: a function, and what is expected of it, in; a prediction or a failure out."""
+"""The fixture of `pytest --tilesight`: predicts a function, and fails where it is not as expected."""
 
 import inspect
 import os

@@ -77,7 +77,7 @@ def predict_all(
 
 
 def _are_few(calls: "Collection[KernelLaunch]") -> bool:
-    """Whether launches are soon predicted: addresses that depend on values take long, and how long nobody knows."""
+    """Whether launches are soon predicted: addresses that depend on values take long, without a bound."""
     with_values = any(storage.values is not None for call in calls for storage in call.storages)
     return len(calls) <= FEW and not with_values
 

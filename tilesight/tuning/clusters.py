@@ -76,7 +76,7 @@ def _library(address: str, name: str, module: str, install: str) -> Any:
 
 
 def _connected(address: str, connect: Callable[[], Any]) -> Any:
-    """What `connect` gives; where it takes too long it is left to a thread that nobody waits for.
+    """What `connect` gives; where it takes too long it is left to a thread that is not waited for.
 
     Raises:
         NoCluster: nothing listens, or what does is silent; Dask and Ray would try for minutes, and print.

@@ -12,7 +12,7 @@ from ..simulator import units
 from .tuning import TunedLaunch, Tuning
 
 USUAL = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
-"""What `triton.Config` takes where nobody says otherwise."""
+"""What `triton.Config` takes by default."""
 
 
 def triton_configs(tuning: Tuning, top: int) -> str:

@@ -82,7 +82,7 @@ class Screening:
         return rows
 
     def _best(self, calls: "Sequence[KernelLaunch]") -> "list[tuple[KernelLaunch, float]]":
-        """Those worth a prediction, with what all units take by their tiles [s]: 0 where nobody knows."""
+        """Those worth a prediction, with what all units take by their tiles [s]: 0 where unknown."""
         if self.portion.of(len(calls)) == len(calls):
             return [(call, 0.0) for call in calls]
         works = [static_work(call, self.device) for call in calls]

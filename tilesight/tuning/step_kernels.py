@@ -1,4 +1,4 @@
-"""Triton kernels of a step of PyTorch, from machine code: recorded launches in, a price for each operation out."""
+"""Prices of the Triton kernels of a step of PyTorch, from their machine code."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -178,7 +178,7 @@ def movable(call: "KernelLaunch") -> "KernelLaunch":
 
 
 def _priced(operation: "Operation", row: KernelRow, device: Device) -> KernelEstimate | str:
-    """What a Triton kernel takes; or why nobody knows, in one line. Args: row: of the chosen configuration."""
+    """What a Triton kernel takes; or why that is unknown, in one line. Args: row: of the chosen configuration."""
     launch = row.prediction
     if launch is None:
         return row.refused or "it is not predicted"

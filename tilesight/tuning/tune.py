@@ -1,4 +1,4 @@
-"""Recorded launches in, their configurations ranked by predicted time out: `tilesight.tune`, and the command's core."""
+"""Ranks the configurations of recorded launches by predicted time: `tilesight.tune`, and the command's core."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "tilesight.tune/1"
 TOP, WIDTH = 10, 120
-"""Configurations of a launch, and characters of a line, where nobody says otherwise."""
+"""Configurations of a launch, and characters of a line, by default."""
 ALIKE = 0.03
 """Times that differ by no more are not told apart. The predicted best was slower than the measured best, on an H100 at
 worst, by 2.4 % for GEMM, 3.7 % for decode, 4.1 % for rows; more for attention and experts (choice-h100.md)."""

@@ -1,1 +1,1 @@
-"""Microbenchmarks in, a device file out."""
+"""Measures the numbers of a device file by microbenchmarks."""

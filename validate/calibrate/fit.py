@@ -1,4 +1,4 @@
-"""Fits that turn samples into device numbers; plain numbers in, plain numbers out.
+"""Fits that turn samples into device numbers.
 
 Medians and order statistics throughout: a microbenchmark that was disturbed once must not move a device number.
 """

@@ -1,1 +1,1 @@
-"""Predicted beside measured: points in, comparisons and a verdict out."""
+"""Holds predictions against measurements, point by point, and gives a verdict."""

@@ -1,4 +1,4 @@
-"""Points in, comparisons out: the whole flow of a validation, in order.
+"""The whole flow of a validation, in order.
 
 compile   registers and shared memory of every launch    (kernels.compile)
 measure   on the GPUs, each row kept as soon as it is known    (workers, results)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,17 +57,7 @@ class MeasuredFunction:
 
     def to_dict(self) -> dict[str, Any]:
         """The object of a results file."""
-        return {
-            "schema": SCHEMA,
-            "target": self.target,
-            "machine": self.machine.to_dict(),
-            "device": self.device,
-            "l2": self.l2,
-            "counters": self.counters,
-            "launches": [
-                {"launch": launch.launch.to_dict(), "timing": launch.timing.to_dict()} for launch in self.launches
-            ],
-        }
+        return {"schema": SCHEMA} | asdict(self)
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> "MeasuredFunction":

@@ -1,1 +1,1 @@
-"""A GPU process that may die: jobs in, measurements out, with what speaks against them."""
+"""Measures points in a GPU process that may die, and says what speaks against each measurement."""

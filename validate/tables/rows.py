@@ -1,4 +1,4 @@
-"""Rows of public tables of measured kernels. In: the wheel `aiconfigurator-core`, or its folder; out: problems, times.
+"""Rows of public tables of measured kernels, as the wheel `aiconfigurator-core` or its folder has them.
 
 A table is a parquet file below `systems/data/GPU/OP/FRAMEWORK/VERSION/`. Nothing of it is kept here. Rows are split by
 the sum of three of their sizes: constants may be fitted on `fit`, `check` is what shows whether they hold, and `test`

@@ -1,4 +1,4 @@
-"""Errors of predicted rows, by GPU, kernel source and length. In: rows beside predictions; out: a line each group."""
+"""Errors of predicted rows, grouped by GPU, kernel source and length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Times of operations for a pass of torch's compiler that asks for them: node of a graph in, milliseconds out.
+"""Times of operations, in milliseconds, for a pass of torch's compiler that asks for those of its graph's nodes.
 
 torch._inductor.config.aten_distributed_optimizations.custom_runtime_estimation = tilesight.runtime_estimation("h200")
 """

@@ -17,7 +17,7 @@ from ...capture.recorded import RecordedLaunch
 from ..triton_launches import TritonLaunches
 
 Times = Callable[[Sequence[RecordedLaunch]], Sequence[float | None]]
-"""Launches of Triton kernels -> what each takes [s]; None: nobody knows."""
+"""Launches of Triton kernels -> what each takes [s]; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Trials:
             return Launched(operations=operations, captures=tuple(self._launches.captures[place] for place in first))
 
     def times_s(self, tried: Sequence[Launched | None]) -> list[float]:
-        """What each takes by itself, gaps between its kernels included; infinite: nobody knows [s]."""
+        """What each takes by itself, gaps between its kernels included; infinite: unknown [s]."""
         captures = [capture for launched in tried if launched for capture in launched.captures]
         times = iter(self._times(captures) if captures else ())
         return [self._time_s(launched, times) if launched else inf for launched in tried]

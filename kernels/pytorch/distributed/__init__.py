@@ -1,1 +1,1 @@
-"""Steps of several GPUs: process groups that talk to nobody."""
+"""Steps of several GPUs: process groups without other processes."""

@@ -1,4 +1,4 @@
-"""Process groups that talk to nobody: `torch.distributed` as one process of several GPUs has it, on any back end.
+"""Process groups without other processes: `torch.distributed` as one process of several GPUs has it, on any back end.
 
 A collective is taken down, and gives what the process has itself. What it hands out to wait for (`Work`) tells which
 operations are waited for.
@@ -28,10 +28,10 @@ CALLS = (
 
 
 def hook_groups(stack: ExitStack, recorder: Recorder, gpus: int, rank: int) -> None:
-    """Have process groups be of so many GPUs, and talk to nobody.
+    """Have process groups be of so many GPUs, and communicate with no other process.
 
     Args:
-        gpus: that the step runs on; 0: nobody has said.
+        gpus: that the step runs on; 0: not given.
         rank: of the GPU whose step is recorded.
 
     Raises:

@@ -53,7 +53,7 @@ def inputs_of(made: MadeModel, shape: Shape) -> dict[str, Any]:
 
 
 def labels_of(made: MadeModel, given: dict[str, Any], shape: Shape) -> dict[str, Any]:
-    """Labels that make a model return its loss. Raises: UserError: nobody knows which it takes."""
+    """Labels that make a model return its loss. Raises: UserError: it is unknown which it takes."""
     takes, classes, name = inspect.signature(made.model.forward).parameters, made.config.num_labels, made.name
 
     def drawn(below: int, *sizes: int) -> torch.Tensor:

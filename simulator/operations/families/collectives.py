@@ -1,4 +1,4 @@
-"""Collectives by NCCL over NVLink or PCIe, and over NICs between hosts: bytes and ranks in, a kernel's time out.
+"""Collectives by NCCL over NVLink or PCIe, and over NICs between hosts: the time of a kernel for bytes and ranks.
 
 NCCL takes the fastest of its protocols, each a fixed time, a latency for each step of the ring, and the bytes that a
 GPU sends over what the protocol reaches of its links: LL and LL128 send flags with the data, Simple fences. The same
@@ -39,7 +39,7 @@ KINDS = {
 """torch's names, without namespace and underscores around them -> kind of collective."""
 OVER_PCIE = " over PCIe, as on the one host that was measured: others join their GPUs otherwise"
 HOST_GPUS = 8
-"""GPUs of a host, where nobody says more; with all of them NCCL adds in the NVLink switch."""
+"""GPUs of a host by default; with all of them NCCL adds in the NVLink switch."""
 NET_STEPS = {"all_reduce": (2, 0), "all_gather": (1, -1), "reduce_scatter": (1, -1), "broadcast": (1, 0)}
 """Steps of a ring that go over NICs: of each host, and in all.
 

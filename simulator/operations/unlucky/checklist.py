@@ -1,4 +1,4 @@
-"""What makes a step slow and could be otherwise. In: a step and its prices; out: a line for each, and what cures it.
+"""Advice on a step: what makes it slow and could be otherwise, and what cures it.
 
 Only what concerns more than `LEAST_SHARE` of the step is said.
 """

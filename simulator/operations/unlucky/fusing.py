@@ -1,4 +1,4 @@
-"""Operations that could be one kernel, or another: attention, norms, copies. In: a step's operations; out: hints."""
+"""Advice on operations that could be one kernel, or another: attention, norms, copies."""
 
 from collections.abc import Iterator, Sequence
 

@@ -28,7 +28,7 @@ def time_at(places: Iterable[int], costs_s: Sequence[float]) -> float:
 
 
 def places_text(operations: Sequence[Operation]) -> str:
-    """Where they are in the user's code, e.g. ` (model.py:17)`; empty where nobody knows."""
+    """Where they are in the user's code, e.g. ` (model.py:17)`; empty where unknown."""
     wheres = list(dict.fromkeys(operation.where for operation in operations if operation.where))
     return f" ({listed(wheres)})" if wheres else ""
 

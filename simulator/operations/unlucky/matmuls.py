@@ -1,4 +1,4 @@
-"""Matrix products off the fast path: rows, sizes and types. In: a step's operations and prices; out: hints."""
+"""Advice on matrix products off the fast path, for their rows, sizes or types."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil, prod

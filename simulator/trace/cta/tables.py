@@ -1,4 +1,4 @@
-"""Accesses at addresses that nobody knows before the launch: in small tables that L1 keeps, or anywhere in a tensor.
+"""Accesses at addresses that are unknown before the launch: in small tables that L1 keeps, or anywhere in a tensor.
 
 Such an address is a pointer that the launch was given, and an index computed from data. The pointer tells the storage;
 of where in it lanes load nothing is known but that all places are alike. In a table lanes get drawn places, the same in

@@ -1,4 +1,4 @@
-"""The door: launches of compiled kernels in, launches with programs out, as a schedule would have written them."""
+"""Finds the program in the machine code of launches: steps, loops and tiles, as a schedule would have written them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

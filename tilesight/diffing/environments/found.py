@@ -1,4 +1,4 @@
-"""Where a side is recorded and compiled: the path of a Python in; its versions out, or one line on why it cannot be."""
+"""Where a side is recorded and compiled: versions of an installed Python, or why it cannot be used."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The environments of two sides: what was asked for in; where each is recorded and compiled out, with what differs."""
+"""The environments in which two sides are recorded and compiled, and how they differ."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

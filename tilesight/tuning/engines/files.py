@@ -36,7 +36,7 @@ SAID = 200
 
 
 def engine_device(device: str, given: str = "") -> str:
-    """What the engines call a device of the catalogue. Args: given: goes first. Raises: ValueError: nobody knows."""
+    """What the engines call a device of the catalogue. Args: given: goes first. Raises: ValueError: it is unknown."""
     if called := given or DEVICE_NAMES.get(device, ""):
         return called.replace(" ", "_")
     raise ValueError(

@@ -43,7 +43,7 @@ def launch(
         layer: as `layer.plain` has it; batch: tokens; skew, seed: as `Routing`.
 
     Raises:
-        UserError: there is no such kernel, or it has parameters that nobody knows of.
+        UserError: there is no such kernel, or it has parameters that are unknown.
     """
     asked, routing = from_plain(layer), Routing(skew=skew, seed=seed)
     launched, name = _kernel_or_function(ENGINES[engine], kernel)

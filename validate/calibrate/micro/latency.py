@@ -50,7 +50,7 @@ def measure_chases(gpu: Gpu) -> Record:
 
 
 def measure_misses(gpu: Gpu, sides: list[list[int]]) -> Record:
-    """Single loads of lines that nobody has touched, so that they come from device memory, and where their home is.
+    """Single loads of untouched lines, so that they come from device memory, and where their home is.
 
     The buffer is so much larger than L2 that no flush is needed. One line of a page is loaded first (`touch`), then
     others of this page, whose address translation is known by then (`first`), then those again (`second`).

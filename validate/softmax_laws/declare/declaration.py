@@ -4,7 +4,7 @@ A function carries its declaration as a plain dict, so that it needs no import o
 
     my_attention.softmax_laws = {"masking": "entries", "causal": "last", "dtypes": ["fp16", "bf16"]}
 
-The command line adds to it (`--declare masking=none`). What nobody declares has the default below,
+The command line adds to it (`--declare masking=none`). What is not declared has the default below,
 or, where the default is None, is found by trying.
 """
 

@@ -115,7 +115,7 @@ def _candidates(declaration: Declaration) -> Iterator[Declaration]:
 
 
 def plain_case(declaration: Declaration, *, causal: bool = False) -> Case:
-    """An input that nobody finds hard, of lengths that tell the axes apart. Args: causal: under a mask."""
+    """An input that is not hard, of lengths that tell the axes apart. Args: causal: under a mask."""
     rows, keys = next((shape for shape in declaration.shapes if min(shape) > 1), (3, 5))
     if declaration.shapes and not declaration.allows(rows, keys):
         rows, keys = declaration.shapes[0]

@@ -11,7 +11,7 @@ from .process import Died, Process
 WORKER = f"{__package__}.worker"
 TIMEOUT_S = 30.0
 FIRST_CALL_S = 60.0
-"""A first call, on a plain input, may start a GPU and compile: what it may take where nobody says."""
+"""A first call, on a plain input, may start a GPU and compile: what it may take by default."""
 LOADING_S = 300.0
 """Importing torch, or a module that compiles as it is imported, takes its time."""
 

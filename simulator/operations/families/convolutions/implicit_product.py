@@ -1,4 +1,4 @@
-"""Products that cuDNN makes of a convolution without writing it out as a matrix: operands in, kernels out.
+"""Products that cuDNN makes of a convolution without writing it out as a matrix.
 
 Pixels by channels of the result are cut into tiles, as in `matmul`. But channels of each tap of the window are padded
 to whole steps; tiles of pixels that have no neighbour along the channels are loaded by one CTA each; and a CTA that

@@ -1,4 +1,4 @@
-"""How the vendor's library multiplies on tensor cores. In: a product; out: its tiles' time, CTAs, pieces of K.
+"""How the vendor's library multiplies on tensor cores: its tiles' time, CTAs, pieces of K.
 
 A CTA multiplies a tile of the output; as many run at a time as there are SMs. A tile takes as long as its FLOP, as its
 operands from L2 or as its steps along K, then begins and ends, and writes its results. Where tiles are few, K is split
