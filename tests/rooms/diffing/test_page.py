@@ -17,8 +17,7 @@ from tilesight.simulator.report.page import Made
 
 from tilesight.diffing.difference import Difference
 from tilesight.diffing.report.html import MOST_PICTURED, difference_html
-from tilesight.diffing.report.launch import parts_of
-from tilesight.diffing.report.source import beside
+from tilesight.diffing.report.launch import beside, parts_of
 from tilesight.diffing.side import LaunchSide, Side, SourceLine
 
 MADE = Made(command="tilesight diff a 'b <&>'", version="1.2.3", date="2026-11-27T12:34:56+00:00")

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from support.waiting import HANG_S, ended
 from tilesight.softmax_laws.run import runner
-from tilesight.softmax_laws.run.process import Died, Process
-from tilesight.softmax_laws.run.runner import Checked, Job, run
+from tilesight.softmax_laws.run.runner import Checked, Died, Job, Process, run
 
 GOOD = """
 import ctypes, os, subprocess, sys, time

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 
 import pytest
-from tilesight.validate.timing.samples import LEAST_SAMPLES, NARROW_FRACTION, median_of, noise_of, sample_until_narrow
+from tilesight.validate.timing.timing import LEAST_SAMPLES, NARROW_FRACTION, median_of, noise_of, sample_until_narrow
 
 
 def ticking(step_s: float) -> Callable[[], float]:

@@ -6,8 +6,7 @@ from itertools import count
 from math import isclose
 
 import pytest
-from tilesight.validate.timing.samples import LEAST_SAMPLES
-from tilesight.validate.timing.timing import LEAST_SAMPLE_S, QUEUE_LAUNCHES, Lap, tare_s, time_run
+from tilesight.validate.timing.timing import LEAST_SAMPLE_S, LEAST_SAMPLES, QUEUE_LAUNCHES, Lap, tare_s, time_run
 
 
 @dataclass

@@ -31,9 +31,8 @@ from ..output import (
     write_file,
 )
 from ..parse import read_option
-from ..tuning.deliver import deliver_layer, layer_file
 from ..tuning.layers import FORMATS as ENGINES
-from ..tuning.layers import LayerOptions
+from ..tuning.layers import LayerOptions, deliver_layer, layer_file
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -1,13 +1,15 @@
-"""Options of `tilesight tune` for the tuning files of inference engines: which layer, and for which batches."""
+"""`tilesight tune` for the tuning files of inference engines: which layer, for which batches, and its answer."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from ...simulator.names import unknown
 from ..given import Given
 from ..groups import Group, option
-from ..output import BadInput, bad_input
+from ..output import Asked, BadInput, Failed, answer, bad_input, text_color, text_width, write_file
 from ..parse import each_once, number, read_option
 
 if TYPE_CHECKING:
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 FORMATS = ("vllm-moe", "sglang-moe", "vllm-w8a8")
 NAMED = ("--layer", "--batch-sizes", "--skew", "--seed", "--rerank")
+if TYPE_CHECKING:
+    from ...tuning.engines.tune import LayerQuestion
+    from ...tuning.tuning import Tuning
 
 
 class LayerOptions(Group):
@@ -116,3 +121,48 @@ def _searched(engine: "Engine", space: "Space") -> "Engine":
         raise BadInput(f"--space or --sweep: names a kernel, {next(iter(space.of))}: leave it out with this --format")
     tried = {name: tuple(map(int, space.every.get(name, values))) for name, values in engine.space.items()}
     return replace(engine, space=tried)
+
+
+def layer_file(question: "LayerQuestion", device: str) -> str:
+    """The tuning file below its folder, by the name that the engine looks for. Args: device: name."""
+    from triton import __version__
+
+    from ...tuning.engines.files import engine_device
+
+    layer = question.layer
+    return question.engine.file(layer, engine_device(device, layer.device_name), __version__)
+
+
+def deliver_layer(question: "LayerQuestion", tuning: "Tuning", folder: Path, file: str, asked: Asked) -> None:
+    """Print what was answered about a layer of an engine, and write its file.
+
+    Args:
+        question: what was asked.
+        tuning: the answer.
+        folder: that the engine is told.
+        file: below it.
+        asked: options that say what else is printed and written.
+    """
+    from triton import __version__
+
+    from ...tuning.engines.files import file_text
+    from ...tuning.engines.summary import entries, summary
+
+    engine, path = question.engine, folder / file
+    if not (best := entries(tuning)):
+        raise Failed(f"{tuning.target}: no configuration is predicted: {_first_refusal(tuning)}")
+    answer(
+        asked,
+        lambda: summary(tuning, [str(path)], text_width(), text_color()),
+        tuning.to_dict,
+        csv=tuning.flat_rows,
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    hint = f"{engine.package} reads it with {engine.variable}={folder}" if engine.variable else ""
+    write_file(path, file_text(engine, best, __version__), hint)
+    if not tuning.complete:
+        raise typer.Exit(1)
+
+
+def _first_refusal(tuning: "Tuning") -> str:
+    return next((str(item.row.refused) for launch in tuning.launches for item in launch.configured), "")
