@@ -13,9 +13,9 @@ from .engine.costed import CostedLaunch
 from .jobs.attempts import Attempts
 from .launch.before import Before
 from .launch.program import Launch
-from .prediction.activity import activity_of
 from .prediction.ceiling import Ceiling, ceiling_of
 from .prediction.kernel_row import KernelRow
+from .prediction.launch import activity_of
 from .prediction.notes import few_lines_notes, not_modelled_notes
 from .prediction.prediction import LaunchPrediction
 from .prediction.timeline import Timeline, joined, programs_of, timeline_of

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import units
 from .words import percent
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Row = Mapping[str, Any]
 """Figures by the names that JSON has for them, e.g. `Candidate.to_dict()` or `LaunchPrediction.to_dict()`."""
@@ -88,3 +91,16 @@ def html_table(head: str, columns: Sequence[Column], notes: Sequence[str] = ()) 
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     remarks = "".join(f"<p>{escape(note)}</p>" for note in notes)
     return f"<p>{escape(head)}</p><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{remarks}"
+
+
+def frame(rows: Sequence[Mapping[str, Any]]) -> "DataFrame":
+    """A data frame of rows with the same keys, which are its columns.
+
+    Raises:
+        ImportError: pandas is not installed; the text says how to.
+    """
+    try:
+        from pandas import DataFrame
+    except ImportError:
+        raise ImportError("to_pandas needs pandas, which is not installed: pip install pandas") from None
+    return DataFrame(list(rows))

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from ..arguments import Settings, function_or_none, instance, optional_whole, whole
 from ..device.device import Device, found_device
-from ..display.columns import html_table
+from ..display.columns import frame, html_table
 from ..display.files import kept, page_made, written_by
-from ..display.frames import frame
 from ..display.render import table
 from ..display.words import plural
 from ..jobs.pool import Progress, cores

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..arguments import Settings, function_or_none, instance, optional_whole, several, whole
 from ..device.device import Device, found_device
+from ..display.columns import frame
 from ..display.files import kept, written_by
-from ..display.frames import frame
 from ..jobs.pool import Progress, run_all
 from ..problems.attention import MAX_SEQLEN
 from ..problems.problem import EXAMPLE, Problem

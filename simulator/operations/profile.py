@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import units
 from ..device.device import Device
+from ..display.columns import frame
 from ..display.files import written_by
-from ..display.frames import frame
 from ..display.render import percent
 from ..prediction.timing import EVENTS_S, ZEROED_BYTES
 from ..prediction.what_helps import Advice

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from .. import units
 from ..arguments import shown
 from ..device.device import Device
-from ..display.columns import Column, html_table
+from ..display.columns import Column, frame, html_table
 from ..display.files import kept, page_made, written_by
-from ..display.frames import frame
 from ..display.render import table, wrapped
 from ..jobs.stopping import OnProgress
 from ..traffic import Traffic

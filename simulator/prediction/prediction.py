@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from .. import units
-from ..display.columns import Column, figure_columns, html_table, time_column
-from ..display.frames import frame
+from ..display.columns import Column, figure_columns, frame, html_table, time_column
 from ..display.words import percent, short_config
 from ..problems.problem import Problem
 from ..schedules.config import Config

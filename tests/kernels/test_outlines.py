@@ -8,13 +8,13 @@ from schedules import contract
 from support.outlines import followed
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.launch.cache import cache_tensors
 from tilesight.simulator.launch.outline import storage_of
 from tilesight.simulator.launch.walk import accesses, tally
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.report.explore import explore_text
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import all_schedules
+from tilesight.simulator.schedules.tiles import cache_tensors
 from tilesight.simulator.simulate import simulate, simulate_with_timeline
 
 import tilesight

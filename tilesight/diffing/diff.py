@@ -13,11 +13,11 @@ from ..simulator.prediction.timing import one_of_timings
 from .difference import Difference
 from .environments.pairs import installations_of, notes_on
 from .known_sides import predicted_once
-from .machines import machines_of
 from .saved import side_of
 from .side import Side
 from .sides import Compiled, Question, compiled_side, unpredicted
 from .targets import is_saved, recorded, uncommitted
+from .verdict import machines_of
 
 USERS_CODE_S = 120.0
 """What a function may take to make its launches, and the compiler for each [s]."""

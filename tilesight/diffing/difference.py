@@ -12,11 +12,10 @@ from typing import Any
 from ..simulator.display.files import kept, page_made
 from ..simulator.prediction.prediction import LaunchPrediction
 from ..simulator.prediction.torch_operation import torch_note, torch_text
-from .machines import Machines
 from .matching import matched
 from .side import LaunchSide, Side
 from .source_change import SourceChange, changes_of, differing
-from .verdict import CANNOT_TELL, SAME, Change, change_of, sum_of
+from .verdict import CANNOT_TELL, SAME, Change, Machines, change_of, sum_of
 
 SCHEMA = "tilesight.diff/1"
 FIGURES = {

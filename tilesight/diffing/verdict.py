@@ -5,7 +5,9 @@ Two predictions of nearly the same kernel share most of their error, so the band
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from ..simulator.device.device import Device, load_device
 
 Band = tuple[float, float]
 """Half width of the band of a ratio's logarithm: at equal times, and for each unit of the logarithm itself."""
@@ -28,6 +30,30 @@ SAME, FASTER, SLOWER, CANNOT_TELL = "same", "faster", "slower", "cannot tell"
 LITTLE = 0.10
 """A change that is no larger wherever in the band it lies is told as such."""
 WITHIN = f"within {100 * LITTLE:.0f} %"
+MEASURED = ("h100-sxm", "h200")
+"""Between these the same kernels were predicted and measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """What two sides are predicted for.
+
+    Args:
+        same: whether it is one device with the same numbers.
+        same_code, edited, other_code: bands of launches of the same code, of other code that divides the work as
+            before, and of other code.
+        notes: one line each.
+    """
+
+    same: bool = True
+    same_code: Band = EXACT
+    edited: Band = EDIT_BAND
+    other_code: Band = BAND
+    notes: tuple[str, ...] = ()
+
+    def band(self, same_code: bool, same_tiling: bool) -> Band:
+        """Of a launch."""
+        return self.same_code if same_code else self.edited if same_tiling else self.other_code
 
 
 def half_width(ratio_log: float, band: Band = BAND) -> float:
@@ -96,3 +122,31 @@ def sum_of(changes: Sequence[Change], gone_s: float, added_s: float, at_least: b
     low = (low_s + added_s * math.exp(-band[0])) / (old_s - gone_s + gone_s * math.exp(band[0]))
     high = (high_s + added_s * math.exp(band[0])) / (old_s - gone_s + gone_s * math.exp(-band[0]))
     return Change(old_s=old_s, new_s=new_s, low=low, high=high, at_least=at_least)
+
+
+def machines_of(old: Device, new: Device, one_compiler: bool = True) -> Machines:
+    """How far a ratio between two devices can be trusted; a what-if of one side makes another device of it.
+
+    Args:
+        one_compiler: whether one Triton makes the code of both: another may change more of it than an edit does.
+    """
+    machines = _between(old, new)
+    return machines if one_compiler else replace(machines, edited=machines.other_code)
+
+
+def _between(old: Device, new: Device) -> Machines:
+    """The same of one compiler."""
+    if old == new:
+        return Machines()
+    if old.name == new.name:
+        note = "what-if of one side: nothing is measured there; the band is that of other code on one device"
+        return Machines(same=False, same_code=BAND, edited=BAND, notes=(note,))
+    tested = all(device in [load_device(name) for name in MEASURED] for device in (old, new))
+    note = "no kernel was measured on both devices: the band is that between an H100 and an H200, not tested here"
+    return Machines(
+        same=False,
+        same_code=SAME_CODE_ELSEWHERE,
+        edited=OTHER_CODE_ELSEWHERE,
+        other_code=OTHER_CODE_ELSEWHERE,
+        notes=() if tested else (note,),
+    )

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..simulator import units
-from ..simulator.display.frames import frame
+from ..simulator.display.columns import frame
 from ..simulator.prediction.kernel_row import KernelRow, fastest_first
 
 if TYPE_CHECKING:

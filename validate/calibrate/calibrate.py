@@ -16,7 +16,7 @@ from ...simulator.device.sm_numbers import architecture_of, architectures, load_
 from ...simulator.device.what_if import with_number
 from . import fit
 from .derive import DERIVE
-from .finding import Finding
+from .fit import Finding
 from .micro.compile import GpuFault
 from .micro.gpu import Facts, Gpu, attempt
 from .micro.l2 import measure_homes, measure_l2, measure_sides

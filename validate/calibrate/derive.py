@@ -9,7 +9,7 @@ from statistics import median
 
 from . import fit
 from .derive_sm import derive_beside, derive_clock, derive_launch, derive_pipes, derive_tensor
-from .finding import Finding, Record, finding
+from .fit import Finding, Record, finding
 from .micro.gpu import Facts
 
 

@@ -3,7 +3,7 @@
 from statistics import median
 
 from . import fit
-from .finding import Finding, Record, finding
+from .fit import Finding, Record, finding
 from .micro.gpu import Facts
 
 MMA_KEYS = {"mma_f16": "mma_fp16", "mma_bf16": "mma_bf16", "mma_tf32": "mma_tf32", "mma_e4m3": "mma_fp8"}

@@ -4,12 +4,29 @@ Medians and order statistics throughout: a microbenchmark that was disturbed onc
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 LEAST_FOUND, MOST_FOUND = 0.7, 0.95
 """Shares of a buffer that is a little too large for a cache."""
 SIDES_APART_CYCLES = 40.0
 """First loads that take less than this longer than second ones do not cross from one L2 partition to another."""
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A number that was measured.
+
+    Args:
+        key: field of `Device` or `SmNumbers`, or a constant that neither has a field for; the unit is in its name.
+        value: in that unit; how: how it was measured, for the source.
+    """
+
+    key: str
+    value: float
+    how: str
 
 
 def slope(points: Mapping[float, Sequence[float]]) -> float:
@@ -70,3 +87,8 @@ def held_bytes(knee: Mapping[str, Mapping[str, int]], limit_cycles: float) -> fl
         if LEAST_FOUND < share < MOST_FOUND:
             held.append(float(size) * share)
     return median(held) if held else None
+
+
+def finding(key: str, value: float, how: str) -> Finding:
+    """A finding, in one line. Args: as of `Finding`."""
+    return Finding(key=key, value=float(value), how=how)

@@ -10,7 +10,7 @@ from ...simulator.device.torch_kernels import TORCH_TABLE
 from ...simulator.display import render
 from ...simulator.report import devices
 from .calibrate import Calibration
-from .finding import Finding
+from .fit import Finding
 
 SCHEMA = "tilesight.calibration/1"
 SECTIONS = {

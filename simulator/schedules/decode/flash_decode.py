@@ -39,7 +39,6 @@ packing of a group's heads: FlashInfer (Ye et al. 2025), section 3.
 
 from ...device.device import Device
 from ...integers import cdiv, next_power_of_two
-from ...launch.cache import cache_tensors
 from ...launch.outline import outlined_launch
 from ...launch.program import Launch, Tensor
 from ...problems.attention import AttentionProblem
@@ -51,6 +50,7 @@ from ..tiles import (
     FP8_P_LOG2,
     LOG2_E,
     STATISTIC,
+    cache_tensors,
     padded_head_dim,
     query_tensor,
     score_arguments,

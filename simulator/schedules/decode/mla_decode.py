@@ -40,7 +40,6 @@ from functools import partial
 from ...device.device import Device
 from ...dtypes import DTYPES
 from ...integers import cdiv, next_power_of_two
-from ...launch.cache import cache_tensors
 from ...launch.outline import outlined_launch
 from ...launch.program import Launch, Tensor
 from ...problems.latent_attention import LatentAttentionProblem
@@ -48,7 +47,7 @@ from ..config import Config
 from ..contract import Schedule
 from ..coverage import Coverage, listed
 from ..options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, tiled
-from ..tiles import LOG2_E, query_tensor, statistic_tensor
+from ..tiles import LOG2_E, cache_tensors, query_tensor, statistic_tensor
 from .flash_decode import LEAST_ROWS, merge_of, parts_of
 from .rules import LATENT_RULES, MOST_SPLITS, SPLIT_RULE, SPLITS, by_rules, splits_of
 from .rules import conflict as conflict_of_splits

@@ -9,7 +9,7 @@ from tilesight.simulator.device.numbers import Provenance
 from tilesight.simulator.device.what_if import override
 from tilesight.validate.calibrate import calibrate, report
 from tilesight.validate.calibrate.calibrate import refusal
-from tilesight.validate.calibrate.finding import Finding
+from tilesight.validate.calibrate.fit import Finding
 from tilesight.validate.calibrate.micro import gpu
 from tilesight.validate.calibrate.micro.compile import NoGpu
 from tilesight.validate.calibrate.micro.gpu import Facts

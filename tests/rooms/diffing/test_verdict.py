@@ -11,12 +11,11 @@ from tilesight.simulator.device.device import load_device
 from tilesight.simulator.device.what_if import override
 
 from tilesight.diffing.difference import Difference
-from tilesight.diffing.machines import machines_of
 from tilesight.diffing.matching import matched
 from tilesight.diffing.report.text import difference_markdown, difference_text
 from tilesight.diffing.side import LaunchSide, Side, SourceLine
 from tilesight.diffing.source_change import changes_of
-from tilesight.diffing.verdict import BAND, EDIT_BAND, EXACT, change_of, half_width, sum_of
+from tilesight.diffing.verdict import BAND, EDIT_BAND, EXACT, change_of, half_width, machines_of, sum_of
 
 TIMES = st.floats(1e-6, 1e-1)
 

@@ -4,9 +4,9 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from tilesight.simulator.launch.cache import cache_tensors
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.problems.pages import distinct_keys, pages_of
+from tilesight.simulator.schedules.tiles import cache_tensors
 
 LENGTHS = (100, 64, 30)
 DECODE = AttentionProblem(batch=3, heads=8, kv_heads=2, seqlen_q=1, seqlen_k=128, head_dim=64, page=32)
