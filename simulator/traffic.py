@@ -1,6 +1,7 @@
 """Where bytes, operations and cycles went: one frozen value that adds up over launches."""
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,3 +66,8 @@ class Traffic:
     def matmul_flop_per_s(self) -> float:
         """Rate of useful operations [FLOP/s]."""
         return self.matmul_flop / self.time_s if self.time_s else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `simulate --json` has it."""
+        names = ("l2_hit_fraction", "hbm_bytes_per_s", "matmul_flop_per_s")
+        return asdict(self) | {name: getattr(self, name) for name in names}

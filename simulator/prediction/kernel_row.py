@@ -1,7 +1,7 @@
 """One launch that a user's own code makes, and what was predicted of it."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import units
@@ -105,7 +105,7 @@ class KernelRow:
             "spilled_bytes_per_thread": self.spilled_bytes_per_thread if launch else None,
             "smem_bytes_per_cta": launch.smem_bytes_per_cta if launch else None,
             "executed_instructions": self.executed_instructions if launch else None,
-            "traffic": traffic_dict(launch.traffic) if launch else None,
+            "traffic": launch.traffic.to_dict() if launch else None,
             "clock_hz": launch.clock_hz if launch else None,
             "do_bench_time_s": self.do_bench.traffic.time_s if self.do_bench else None,
             "sustained_clock_hz": launch.sustained_clock_hz if launch else None,
@@ -176,15 +176,6 @@ def fastest_first(rows: Sequence[KernelRow]) -> list[int]:
         return (row.prediction is None, float(f"{row.traffic.time_s:.4g}"), place)
 
     return sorted(range(len(rows)), key=order)
-
-
-def traffic_dict(traffic: Traffic) -> dict[str, Any]:
-    """Traffic as `simulate --json` has it."""
-    return asdict(traffic) | {
-        "l2_hit_fraction": traffic.l2_hit_fraction,
-        "hbm_bytes_per_s": traffic.hbm_bytes_per_s,
-        "matmul_flop_per_s": traffic.matmul_flop_per_s,
-    }
 
 
 def same_code(labelled: Sequence[tuple[str, KernelRow]]) -> str:

@@ -16,7 +16,7 @@ from ..display.files import kept, page_made, written_by
 from ..display.render import table, wrapped
 from ..jobs.stopping import OnProgress
 from ..traffic import Traffic
-from .kernel_row import KernelRow, SourceTime, times_of, traffic_dict
+from .kernel_row import KernelRow, SourceTime, times_of
 from .kernel_table import bytes_line, configuration_columns, grid_text, launch_columns, tensors_text
 from .timing import EVENTS_S, TIMINGS, one_of_timings, timing_text
 from .torch_operation import TorchOperation, torch_note
@@ -167,7 +167,7 @@ class KernelsPrediction:
             "complete": self.complete,
             "ended": self.ended or None,
             "launches": [row.to_dict() for row in self.rows],
-            "total": traffic_dict(self.total),
+            "total": self.total.to_dict(),
             "helps": [advice.to_dict() for advice in self.helps],
             "torch_operations": [operation.to_dict() for operation in self.torch_operations],
             "notes": list(self.notes),
@@ -178,7 +178,7 @@ class KernelsPrediction:
         flat = []
         for row in self.rows:
             values = row.to_dict()
-            traffic = values.pop("traffic") or dict.fromkeys(traffic_dict(Traffic()))
+            traffic = values.pop("traffic") or dict.fromkeys(Traffic().to_dict())
             values |= {"grid": grid_text(row.grid), "notes": "; ".join(row.notes), "tensors": tensors_text(row)}
             flat.append({"device": self.device, "l2": self.l2, **values, **traffic})
         return flat

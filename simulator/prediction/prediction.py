@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from .. import units
@@ -105,7 +105,7 @@ class LaunchPrediction:
         """The launch's object in `simulate --json`."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "traffic"}
         values |= {"grid": list(self.grid), "bottleneck": self.bottleneck, "bottleneck_share": self.bottleneck_share}
-        return {"name": values.pop("name"), **_flat(self.traffic), **values}
+        return {"name": values.pop("name"), **self.traffic.to_dict(), **values}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +224,7 @@ class Prediction:
 
     def total_dict(self) -> dict[str, object]:
         """The figures of all launches together, as in `simulate --json`."""
-        total = _flat(self.total)
+        total = self.total.to_dict()
         total |= {"clock_hz": self.clock_hz, "bottleneck": self.bottleneck, "bottleneck_share": self.bottleneck_share}
         return total | {"peak_memory_bytes": self.peak_memory_bytes, "fits": self.fits}
 
@@ -253,11 +253,3 @@ def _flat_names(nested: Mapping[str, object]) -> dict[str, Any]:
     for name, value in nested.items():
         flat |= {f"{name}.{key}": entry for key, entry in value.items()} if isinstance(value, dict) else {name: value}
     return flat
-
-
-def _flat(traffic: Traffic) -> dict[str, object]:
-    return asdict(traffic) | {
-        "l2_hit_fraction": traffic.l2_hit_fraction,
-        "hbm_bytes_per_s": traffic.hbm_bytes_per_s,
-        "matmul_flop_per_s": traffic.matmul_flop_per_s,
-    }
