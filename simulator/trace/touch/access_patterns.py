@@ -10,18 +10,17 @@ from math import prod
 import numpy as np
 
 from ...emulator.thread_values import Array
+from .access_keys import AccessKey
 from .address_list import AddressList, listings_of
 from .footprints import Runs
 from .listed_boxes import ListedBoxes, listings_of_boxes
-from .phases import Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccessPattern:
+class AccessPattern(AccessKey):
     """What a phase of the code does to a storage.
 
     Args:
-        part, phase: of the code; storage: its number; kind, path, integers, passing: as in `AccessKey`;
         runs: of one iteration, relative to the base; base: of the first iteration in each CTA, int64 (CTAs,) [B];
         strides: of each loop around, outermost first [B];
         first, last: range of iterations of the innermost loop that have the use; last: one past it, -1: to the end;
@@ -31,11 +30,6 @@ class AccessPattern:
         uneven: addresses of each iteration, where they are no affine function of it; listings: the same as lists.
     """
 
-    part: Part
-    phase: int
-    storage: int
-    kind: str
-    path: str
     runs: Runs
     base: Array
     strides: tuple[int, ...]
@@ -43,8 +37,6 @@ class AccessPattern:
     last: int = -1
     ahead: int = 0
     zero_bytes: int = 0
-    integers: bool = False
-    passing: bool = False
     part_fraction: float = 0.0
     uneven: "IrregularAddresses | None" = None
     listings: tuple[AddressList, ...] = ()

@@ -6,7 +6,7 @@ stretch of iterations; where there would be many stretches, each iteration is li
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -189,13 +189,7 @@ class _UseMaker:
         zero = origin - sum(stride * number for stride, number in zip(pattern.strides, self.begin, strict=True))
         runs = moved(runs, -origin)
         return AccessPattern(
-            part=key.part,
-            phase=key.phase,
-            storage=key.storage,
-            kind=key.kind,
-            path=key.path,
-            integers=key.integers,
-            passing=key.passing,
+            **asdict(key),
             runs=runs,
             base=starts + zero,
             strides=pattern.strides,

@@ -7,6 +7,7 @@ What the lanes of a warp add to one word is added in as many *passes* over its s
 counts by itself (measured: validate/lab/scattered_adds.cu).
 """
 
+from dataclasses import asdict
 from functools import cached_property
 from math import prod
 
@@ -141,13 +142,7 @@ def _use(key: AccessKey, sectors: UseSectors, sizes: Iteration, cta_class: CtaCl
     begins, lengths = _runs(numbers, layers)
     starts = (begins & SECTOR_MASK) * SECTOR_BYTES + begin_of(cta_class.subject, key.storage)
     return AccessPattern(
-        part=key.part,
-        phase=key.phase,
-        storage=key.storage,
-        kind=key.kind,
-        path=key.path,
-        integers=key.integers,
-        passing=key.passing,
+        **asdict(key),
         runs=(),
         base=np.zeros(ctas, dtype=np.int64),
         strides=(0,) * len(sizes),
