@@ -76,7 +76,7 @@ def attention(
     Args:
         q: (B, H, M, D); k: (B, G, N, D); v: (B, G, N, D_v).
         causal: mask aligned to the last key: row i sees keys 0 .. i + N - M;
-            window: the last so many of them, 0 for all; mask: what it has beyond both (`problems.pattern`).
+            window: how many of the last, 0: all; mask: what it has beyond both (`problems.pattern`).
         working: compute in the working precision: products of q.dtype with fp32 sums, P rounded to q.dtype; else fp64.
             q, k, v may be fp8 (e4m3).
         tf32: with `working` and fp32 tensors, cut operands of products to tf32, as tensor cores take them.

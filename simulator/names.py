@@ -4,7 +4,7 @@ from collections.abc import Collection
 from difflib import get_close_matches
 
 FEW = 8
-"""So many names are listed; of more, a reader looks for one himself."""
+"""Names that are listed at most; of more, a reader looks for one himself."""
 
 
 def unknown(name: str, known: Collection[str], where: str = "") -> str:

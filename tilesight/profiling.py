@@ -83,7 +83,7 @@ def profile(
             their bytes move, `{"all_reduce": "450GB/s"}`; they go before other prices.
         l2: what the step finds there: `warm`, what itself has left, or `cold`, zeros that are yet to be written back.
         timing: how time is measured: a `single` run, or as `do_bench` shows it, on a cold L2.
-        gpus: that the step runs on, of one host: `torch.distributed` has groups of so many; rank: which one is meant.
+        gpus: that the step runs on, of one host: also of the groups of `torch.distributed`; rank: which one is meant.
         workers: processes that predict Triton kernels; 1: this one; None: one per core.
         time_limit_s: that the prediction of each may take once it is compiled; None: as long as it likes [s].
 

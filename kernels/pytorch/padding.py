@@ -13,7 +13,7 @@ from ...simulator.operations.operation import Operand, Operation, RecordedStep
 from ...simulator.operations.price import price_step
 
 WORTHWHILE = 1.1
-"""The compiler pads where the product alone takes so many times as long (`is_padded_faster`)."""
+"""The compiler pads where the product alone takes this many times as long (`is_padded_faster`)."""
 PADDED = "a product is padded, as that is predicted to be faster: torch's compiler would have timed both"
 
 

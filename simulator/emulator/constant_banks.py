@@ -41,7 +41,7 @@ def load_of_constants(instruction: Instruction, operand: Operand) -> Loaded:
 
 
 def _gathered(threads: Threads, places: Array, known: Array | bool, size: int) -> Value:
-    """The number of so many bytes at each of some places. Args: known: where places are; size: [B]."""
+    """The number of `size` bytes at each of some places. Args: known: where places are; size: [B]."""
     distinct, which = np.unique(places, return_inverse=True)
     values = [_bytes_at(threads, int(place), size) for place in distinct]
     array = np.array([value or 0 for value in values], dtype=np.int64)[which].reshape(places.shape)
@@ -50,7 +50,7 @@ def _gathered(threads: Threads, places: Array, known: Array | bool, size: int) -
 
 
 def _bytes_at(threads: Threads, place: int, size: int) -> int | None:
-    """A number of so many bytes in the banks; None: it is not known."""
+    """A number of `size` bytes in the banks; None: it is not known."""
     begin = place // WORD_BYTES * WORD_BYTES
     low, high = threads.constants.get(begin), threads.constants.get(begin + WORD_BYTES)
     shift = 8 * (place - begin)

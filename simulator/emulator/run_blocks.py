@@ -21,7 +21,7 @@ Arrivals = list[tuple[int, int, int, Array]]
 MAX_STEPS = 2_000_000
 """Blocks that are gone through before code is taken to be endless; the longest loops of an attention take 100,000."""
 Place = tuple[int, int]
-"""A block, and how far in it: after so many barriers."""
+"""A block, and the number of its barriers that were passed."""
 
 
 class Barriers:
@@ -135,7 +135,7 @@ def _past(
 
 
 def _add(counts: list[Array], passes: Order, times: int = 1, order: Order | None = None) -> None:
-    """Count passes through blocks, all of them so many times. Args: order: gets them."""
+    """Count passes through blocks, all of them equally often. Args: order: gets them."""
     for block, present in passes:
         counts[block] = counts[block] + (present if times == 1 else times * present)
     if order is not None:

@@ -45,7 +45,7 @@ def sum_of(numbers: Iterable[Array]) -> Array:
 
 
 def sign_extended(numbers: Array, size: int) -> Array:
-    """Numbers of so many bytes with a sign, as words."""
+    """Signed numbers of a size in bytes, as words."""
     top = np.int64(1) << 8 * size - 1
     extended: Array = (numbers ^ top) - top & WORD_MASK
     return extended

@@ -18,7 +18,7 @@ from .space import configs_of
 from .trial import Trial, TrialSettings, ranking, with_launches
 
 FINALISTS = RETRIED // 4
-"""So many are tried on more than the short problem: as of `compare` at longer lengths, the default among them."""
+"""Configurations tried on more than the short problem: as of `compare` at longer lengths, the default among them."""
 
 BESIDE_BYTES = 4 * RETRIED_BYTES
 """Beyond `RETRIED_BYTES` and up to here the default still runs beside the likely fastest: each takes 1 to 2 s."""

@@ -79,7 +79,7 @@ class Exploration:
     noted_rows: Mapping[str, int] = field(default_factory=dict)
 
     def notes_on(self, rows: int) -> list[str]:
-        """The notes that speak of the first so many of `ranked`, or of all."""
+        """The notes that speak of the first `rows` of `ranked`, or of all."""
         return [note for note in self.notes if self.noted_rows.get(note, 0) <= rows]
 
     @property
@@ -143,7 +143,7 @@ class Exploration:
         """The best few as a list of `triton.Config`, to paste into `@triton.autotune`; what `--triton-configs` prints.
 
         Args:
-            top: so many at most of those that were simulated and fit.
+            top: number, at most, of those that were simulated and fit.
 
         Raises:
             ValueError: less than one.

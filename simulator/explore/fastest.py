@@ -29,9 +29,9 @@ SURVEY_SCORES = 1 << 23
 A core of a cloud machine takes 6 s for five schedules of 128 configurations (2026-11-23).
 """
 SURVEY_HEADS = 128
-"""So many heads of all sequences fill a GPU with CTAs; more take longer and say the same."""
+"""Heads of all sequences that fill a GPU with CTAs; more take longer and say the same."""
 RETRIED = 16
-"""So many of the best are tried again at the shortest length, a quarter of them at longer ones."""
+"""The best ones that are tried again at the shortest length, a quarter of them at longer ones."""
 RETRIED_BYTES = 1 << 29
 """Nothing is tried again where a schedule holds more device memory: it takes the choice of the length before.
 

@@ -143,7 +143,7 @@ def tried_all(
     others can be. What is left out is known by what it takes at least.
 
     Args:
-        workers, progress: as `explore`; best: so many of the fastest are asked for; None: all are simulated.
+        workers, progress: as `explore`; best: number of the fastest that are asked for; None: all are simulated.
     """
     attempt = partial(tried, problem, device, settings)
     if best is None or len(trials) <= best:

@@ -18,7 +18,7 @@ from .explore import Exploration
 WORTH_SAYING = 0.05
 """Shares of the work, or of the time, that are smaller are not said."""
 FULL_WAVES = 0.95
-"""So many sequences are tried together as fill this share of the slots of all their waves."""
+"""Sequences that are tried together fill this share of the slots of all their waves."""
 MOST_SEQUENCES = 8
 """No more sequences are tried together."""
 

@@ -31,7 +31,7 @@ class Mbarrier:
     """What an instruction does with mbarriers: with a ring of them, which warps go round one after the other.
 
     Args:
-        ring: its number; ahead: the first phase that a warp waits for, or arrives at, is so many before the first one.
+        ring: its number; ahead: how many phases before the first one a warp waits for, or arrives at.
         arrivals: warps that complete a phase together; arriving: bit i says that warp i arrives here.
     """
 

@@ -36,7 +36,7 @@ time. One of great lengths stands in for others."""
 FEWEST_TILES = 8
 """Tiles of a strip of scores in kernels that are kept: 2048 keys, 256 at a time, or more tiles."""
 ALIGNED = 16
-"""Triton moves several scores at a time where it sees that rows of them are so many elements long, or a multiple."""
+"""Triton moves several scores at a time where it sees that rows of them have a multiple of this many elements."""
 
 
 def keys_of(launch: Launch) -> Iterator[str]:

@@ -284,11 +284,11 @@ class _Step:
     def collective(
         self, name: str, operand: Operand, gpus: int, made: Operand | None = None
     ) -> tuple[KernelEstimate, ...]:
-        """A collective of so many GPUs."""
+        """A collective of a number of GPUs."""
         return self.priced(f"c10d::{name}", (operand,), (made or operand,), **{RANKS: gpus})
 
     def product(self, left: Operand, columns: int, made: Operand) -> tuple[KernelEstimate, ...]:
-        """A product with weights of so many columns."""
+        """A product with weights of a number of columns."""
         weight = self.weight(columns, left.shape[-1])
         turned = Operand(
             storage=weight.storage,

@@ -156,7 +156,7 @@ class _Step:
         return contiguous(self.storage, shape, dtype)
 
     def queries(self, tokens: int, heads: int, dtype: str = "") -> Operand:
-        """Q of so many tokens and heads, or O where a type is named."""
+        """Q of a number of tokens and heads, or O where a type is named."""
         dim = self.problem.value_dim if dtype else self.problem.head_dim
         return self.tensor(self.problem.batch, heads, tokens, dim, dtype=dtype or self.dtype)
 

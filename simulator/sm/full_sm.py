@@ -110,7 +110,7 @@ def _iteration_cycles(machine: Machine, alone: Mapping[int, RegionCost], number:
 
 
 def _begins(machine: Machine, number: int, offsets: np.ndarray, trips: int) -> list[np.ndarray]:
-    """When each CTA begins each of so many iterations of a region. Args: offsets: when CTAs start."""
+    """When each CTA begins each of the iterations of a region. Args: offsets: when CTAs start."""
     every = {other: SETTLED if region.leaf else region.least for other, region in enumerate(machine.paths.regions)}
     run = machine.run(every | {number: trips}, offsets, together=number)
     return [run.times(slot, number) for slot in range(len(offsets))]

@@ -235,7 +235,7 @@ def _reloads_that_hit(
 
 
 def _kept(distance_bytes: float, room_bytes: float, sm_numbers: SmNumbers) -> float:
-    """Share of what was used so many bytes ago that an L1 of that room still has."""
+    """Share of what was used a number of bytes ago that an L1 of that room still has."""
     kept, lost = sm_numbers.spill_l1_kept_fraction, sm_numbers.spill_l1_lost_fraction
     if distance_bytes >= lost * room_bytes:
         return 0.0

@@ -175,7 +175,7 @@ def match_steps(launch: Launch, regions: tuple[Region, ...], executed: Mapping[s
 
 
 def _copies(count: int, executions: int) -> int:
-    """Copies of a step's code that a loop with so many iterations holds; 0 where they do not make its executions."""
+    """Copies of a step's code that a loop of `count` iterations holds; 0 where they do not make its executions."""
     copies = max(1, round(executions / count))
     # Peeled iterations are those of the step, not of its copies.
     return copies if copies <= UNROLLED and abs(copies * count - executions) <= PEELED * copies else 0

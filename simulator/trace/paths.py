@@ -63,11 +63,11 @@ class Region:
         return self.period == 1 and self.visits == 1
 
     def few(self, iterations: int) -> int:
-        """So many iterations of an innermost loop, as few as can be of others."""
+        """A number of iterations of an innermost loop, as few as can be of others."""
         return self.whole(iterations) if self.leaf else self.least
 
     def whole(self, iterations: int) -> int:
-        """So many iterations, or the next number of them that holds mixtures whole."""
+        """A number of iterations, or the next larger one that holds mixtures whole."""
         return -(-iterations // self.period) * self.period
 
 
@@ -150,7 +150,7 @@ class CtaPaths:
         return np.array(stretches, dtype=np.int64), np.array(roles, dtype=np.int64), first
 
     def _of_warp(self, warp: int, trips: Mapping[int, int]) -> Mapping[int, int]:
-        """Iterations of a warp, where others make so many."""
+        """Iterations of a warp, given those that others make."""
         fewer = self.fewer[warp] if self.fewer else {}
         return {region: max(0, count - fewer.get(region, 0)) for region, count in trips.items()}
 
@@ -327,7 +327,7 @@ def _with_trips(
 
 
 def _chosen(iterations: tuple[ControlPath, ...], count: int) -> Sequence[ControlPath]:
-    """So many iterations: the first and the last ones of a visit, the middle one repeated."""
+    """A number of iterations: the first and the last ones of a visit, the middle one repeated."""
     middle = len(iterations) // 2
     if count >= len(iterations):
         return [*iterations[:middle], *[iterations[middle]] * (count - len(iterations)), *iterations[middle:]]

@@ -34,9 +34,9 @@ class KeepFraction:
     """How many of the configurations of a launch are predicted.
 
     Args:
-        share: of them; least: at least so many.
-        tied: up to so many times as many where the rank does not tell them from the last of these.
-        first: so many of them first, and of the others those that can be as fast as the best of these; 0: all at once.
+        share: of them; least: their smallest number.
+        tied: up to this many times as many where the rank does not tell them from the last of these.
+        first: how many go first, and of the others those that can be as fast as the best of these; 0: all at once.
     """
 
     share: float

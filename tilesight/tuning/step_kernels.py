@@ -34,8 +34,8 @@ WAITS_FOR = {
 }
 """Bottleneck of a launch -> what a row says that it waits for; all others are pipes of the SM: `instructions`."""
 NEAR = 2.0
-"""Configurations of a static time of more than so many times the least are not predicted: some are of millions of CTAs,
-or spill all that they gather, and take a minute. Kind: assumed; it keeps the fastest of 41 of 42 shapes
+"""Configurations of a static time above this many times the least are not predicted: some are of millions of CTAs, or
+spill all that they gather, and take a minute. Kind: assumed; it keeps the fastest of 41 of 42 shapes
 (validate/lab/choice/screened.py)."""
 MATTERS = 0.05
 """Share of the bytes that a launch asks for from which on estimated ones are noted."""

@@ -225,7 +225,7 @@ def check(capability: int, folder: Path | None, count: int, seed: int) -> list[s
 
 
 def add(capability: int, folder: Path | None, most: int) -> int:
-    """Make so many kernels that are not kept, so that a build goes on in parts. Returns: how many remain."""
+    """Make a number of kernels that are not kept, so that a build goes on in parts. Returns: how many remain."""
     missing = [(name, pairs) for name, pairs in groups(capability, folder) if name[1] not in kept_in(name[0])]
     made: dict[str, dict[str, Kernel]] = {}
     for (file, key), pairs in missing[:most]:

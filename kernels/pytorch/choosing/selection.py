@@ -28,7 +28,7 @@ MOST_TRIED = 6
 LEAST_S = 4e-6
 """Kernels that take less are not searched [s]: most of that is their launch and one trip to memory."""
 CLOSE = 1.3
-"""Nor are those that take up to so many times what their tensors take at HBM's bandwidth: little can be won."""
+"""Nor are those that take up to this many times what their tensors take at HBM's bandwidth: little can be won."""
 
 
 class Descent:

@@ -28,7 +28,7 @@ CALLS = (
 
 
 def hook_groups(stack: ExitStack, recorder: Recorder, gpus: int, rank: int) -> None:
-    """Have process groups be of so many GPUs, and communicate with no other process.
+    """Have process groups be of a number of GPUs, and communicate with no other process.
 
     Args:
         gpus: that the step runs on; 0: not given.

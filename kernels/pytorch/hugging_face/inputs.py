@@ -125,7 +125,7 @@ def _vocabulary(made: MadeModel) -> int:
 
 
 def _cache(made: MadeModel, shape: Shape) -> Any:
-    """A cache of keys and values that holds so many tokens."""
+    """A cache of keys and values that holds a number of tokens."""
     from transformers import DynamicCache
 
     cache, config = DynamicCache(), made.config.get_text_config()

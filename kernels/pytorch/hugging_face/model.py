@@ -111,7 +111,7 @@ def _settings(config: str, shape: Shape) -> dict[str, Any]:
 
 
 def _with_layers(settings: dict[str, Any], layers: int) -> dict[str, Any]:
-    """A config of so many layers; lists that say something of each layer are cut."""
+    """A config of a number of layers; lists that say something of each layer are cut."""
     depths = {settings[name] for name in DEPTHS if isinstance(settings.get(name), int)}
     made: dict[str, Any] = {}
     for name, value in settings.items():

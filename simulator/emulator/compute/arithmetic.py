@@ -36,7 +36,7 @@ def add(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
 
 
 def carries_of(total: Array, times: int = 1) -> Iterator[Array]:
-    """Whether a sum wraps once, and so many times."""
+    """Whether a sum wraps once, and whether it wraps that number of times."""
     return (total >= wraps << 32 for wraps in range(1, times + 1))
 
 

@@ -61,7 +61,7 @@ def reverse(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
 
 
 def mask(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
-    """BMSK: so many bits from a place on; both wrap at 32 with W."""
+    """BMSK: a number of bits from a place on; both wrap at 32 with W."""
     begin, width = (source & WORD_MASK for source in sources[:2])
     if "W" in modifiers:
         begin, width = begin & (BITS - 1), width & (BITS - 1)

@@ -24,7 +24,7 @@ class InductionVariable:
     step: Array | None
 
     def ahead(self, iterations: int) -> Array:
-        """Values of so many iterations, the present one first: (iterations, CTAs or 1, warps, lanes)."""
+        """Values of the next iterations, the present one first: (iterations, CTAs or 1, warps, lanes)."""
         rounds = len(self.values)
         number = np.arange(rounds - 1, rounds - 1 + iterations)
         values: Array = np.stack(np.broadcast_arrays(*self.values))[number % rounds]
@@ -77,7 +77,7 @@ def _step(first: Array, then: Array) -> Array | None:
 
 
 def extrapolate(now: dict[str, Value], first: Registers, steps: Array, pairs: Mapping[str, str]) -> None:
-    """Set registers to their values so many iterations on, as affine functions of the iteration.
+    """Set registers to their values some iterations on, as affine functions of the iteration.
 
     Args:
         now: registers after the second iteration, changed in place; first: after the first one;

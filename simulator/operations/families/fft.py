@@ -28,7 +28,7 @@ RADIX_BITS = 4
 SHORTEST_HALVED = 256
 """Of real lines of a power of two that go as half. Kind: measured, names of kernels of 32, 64, 256 points and more."""
 THREADS_PER_SM, POINTS_OF_THREAD = 1024, 16
-"""That run at a time where a thread holds so many complex points in 64 registers. Kind: assumed."""
+"""Threads that run at a time, and complex points that each holds in 64 registers. Kind: assumed."""
 NO_SCALE = 0
 """Normalization that multiplies with nothing."""
 COMPLEX_BYTES = {"complex64": 8, "complex128": 16, "complex32": 4}

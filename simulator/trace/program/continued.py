@@ -1,4 +1,4 @@
-"""Grids of so many CTAs that a part is followed, and the rest goes on as that part does.
+"""Grids with very many CTAs: a part is followed, and the rest goes on as that part does.
 
 The part is a box of CTAs at the begin of the grid. Boxes of the same size one step on along each axis tell by how much
 addresses move; some others tell whether they do so all over the grid. So memory does not grow with the grid.

@@ -40,7 +40,7 @@ class Stored(NamedTuple):
 
 
 def whole_sectors(size_bytes: int) -> int:
-    """Bytes of the sectors that a row of so many bytes fills."""
+    """Bytes of the sectors that a row of a number of bytes fills."""
     return -(-size_bytes // SECTOR_BYTES) * SECTOR_BYTES
 
 

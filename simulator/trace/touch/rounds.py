@@ -41,7 +41,7 @@ class Rounds:
         return frozenset(number if 2 * number < self.count else number - self.count for number in self.skipped)
 
     def of(self, count: int) -> tuple[int, ...]:
-        """Those of a CTA of so many iterations: what is skipped at the end is there in every CTA."""
+        """Those of a CTA of that number of iterations: what is skipped at the end is there in every CTA."""
         behind = count - self.count
         skipped = {number + behind if 2 * number >= self.count else number for number in self.skipped}
         return tuple(number for number in range(count) if number not in skipped)

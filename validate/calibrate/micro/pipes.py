@@ -18,7 +18,7 @@ Record = dict[str, Any]
 RUNS = 5
 TURNS = 256
 LONG = 4
-"""The long span has so many times the turns of the short one."""
+"""Turns of the long span over those of the short one."""
 PIPES = {
     "ffma_rate": 64,
     "ffma_latency": 64,

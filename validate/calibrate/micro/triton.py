@@ -8,7 +8,7 @@ from ...timing.device_kernels import nothing_kernel
 
 
 def launches_s(launches: int, repeats: int, ctas: int) -> dict[str, list[float]]:
-    """Time of so many launches, the median of which is sought: in a stream and in a replayed graph [s].
+    """Time of a number of launches, the median of which is sought: in a stream and in a replayed graph [s].
 
     In a stream it is the host that takes so long; in a graph it is the GPU.
 

@@ -119,7 +119,7 @@ class Declaration:
             raise ValueError(f"largest_score = {self.largest_score:g}: must be from 1 to 3e38")
 
     def allows(self, rows: int, keys: int) -> bool:
-        """Whether the implementation takes so many rows and keys."""
+        """Whether the implementation takes that number of rows and keys."""
         return not self.shapes or (rows, keys) in self.shapes
 
     @property

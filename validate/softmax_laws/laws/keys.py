@@ -101,7 +101,7 @@ def _can_hide(declaration: Declaration, rows: int, keys: int) -> bool:
 
 
 def _hidden_keys(subject: Subject, case: Case, knob: list[int]) -> None:
-    """So many keys, chosen by a seed, at -inf in place of gone."""
+    """A number of keys, chosen by a seed, at -inf in place of gone."""
     assert case.x is not None
     count, seed = knob
     hidden = np.sort(np.random.default_rng(seed).permutation(case.keys)[:count])

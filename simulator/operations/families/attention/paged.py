@@ -17,7 +17,7 @@ from ..elementwise import copied
 
 HALF = ("bfloat16", "float16")
 SHARE = 0.8
-"""Of the CTAs that fit: from so many tiles on, keys are not split. Source: `num_splits_heuristic` of both versions."""
+"""Tiles over CTAs that fit, from which on keys are not split. Source: `num_splits_heuristic` of both versions."""
 EFFICIENT = 0.85
 """Of the best share of a wave: the fewest splits that reach it are taken. Source: the same function of version 2."""
 FA2_SPLITS, FA3_SPLITS = 128, 32

@@ -242,7 +242,7 @@ def _simt_tile_s(tile: tuple[int, int], depth: int, gpu: KernelCostModel) -> flo
 
 
 def walked_s(product: Product, tile: tuple[int, int], gpu: KernelCostModel) -> tuple[float, str]:
-    """Time of a product in tiles of so many rows and columns [s], and what is guessed in it."""
+    """Time of a product in tiles of given rows and columns [s], and what is guessed in it."""
     rate, note = _rate(product, gpu)
     ctas = product.batch * ceil(product.m / tile[0]) * ceil(product.n / tile[1])
     return ceil(ctas / gpu.sms) * TileCost(product, rate, gpu)(*tile, product.k), note

@@ -153,13 +153,13 @@ class TileCost:
         self.begun_s = gpu.cost(f"matmul.{kind}tile_s")
 
     def __call__(self, rows: int, columns: int, depth: float) -> float:
-        """A tile of so many rows and columns, so deep along K [s]."""
+        """A tile, by its rows, its columns and its depth along K [s]."""
         long, short = self.product.sides
         tall, wide = min(max(rows, columns), long), min(min(rows, columns), short)
         return self.loading(rows, columns, depth, tall / self.shared + wide)
 
     def loading(self, rows: int, columns: int, depth: float, lines: float) -> float:
-        """The same of a tile that loads so many lines along K [s]."""
+        """The same of a tile, by the lines that it loads along K [s]."""
         sent = lines * depth * self.product.item_bytes / self.sent_per_s
         return (
             max(2.0 * rows * columns * depth / self.rate, sent, depth * self.deep_s)
