@@ -127,7 +127,7 @@ def _run(session: Session, path: Path, name: str) -> None:
     module = module_of(path)
     function, maker = getattr(module, name, None), _maker(module, name)
     make = getattr(module, maker, None)
-    if not callable(function) or make is None or name == INPUTS or not _takes_something(function):
+    if not callable(function) or make is None or name == INPUTS or not inspect.signature(function).parameters:
         if callable(function) and (needed := needs_arguments(function)):
             raise UserError(
                 f"{path.name}: {name} needs arguments ({needed}): write a function {INPUTS}(), or "
@@ -148,10 +148,6 @@ def _maker(module: Any, name: str) -> str:
     words = name.split("_")
     names = ["_".join((*words[:count], INPUTS)) for count in range(len(words), 0, -1)]
     return next((maker for maker in names if callable(getattr(module, maker, None))), INPUTS)
-
-
-def _takes_something(function: Any) -> bool:
-    return bool(inspect.signature(function).parameters)
 
 
 def _arguments(made: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:

@@ -42,5 +42,5 @@ def workspace_bytes(operations: Iterable[Operation], device: Device) -> int:
     made = [operation for operation in operations if operation.kind == "torch" and operation.name in PRODUCTS]
     threads = {operation.phase == "backward" for operation in made}
     adds = any(operation.name in FUSED for operation in made)
-    thread_bytes = HOPPER_BYTES if int(device.compute_capability.split(".")[0]) >= 9 else OLDER_BYTES
+    thread_bytes = HOPPER_BYTES if device.capability >= 90 else OLDER_BYTES
     return len(threads) * thread_bytes + (FUSED_BYTES if adds else 0)

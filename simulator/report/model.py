@@ -1,6 +1,7 @@
 """Models for people: the catalogue, and attention of all layers of one on one device or several."""
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from .. import units
 from ..display.render import Column, bound_text, config_text, plural, table, times, wrapped
@@ -262,23 +263,15 @@ def _fit_text(answer: ServingAnswer) -> str:
 
 def _which(answers: Sequence[ServingAnswer]) -> str:
     """Which device is faster, at what, and by how much."""
-    by_prefill, by_decode = (sorted(answers, key=key) for key in (_prefill_s, _decode_s))
-    ratio, error = _prefill_s(by_prefill[-1]) / _prefill_s(by_prefill[0]), ERROR_FRACTIONS["compiled"]
+    by_prefill, by_decode = (sorted(answers, key=attrgetter(name)) for name in ("prefill_s", "decode_s"))
+    ratio, error = by_prefill[-1].prefill_s / by_prefill[0].prefill_s, ERROR_FRACTIONS["compiled"]
     words = [
         f"prefill {by_prefill[0].device_name}, {times(ratio)} as fast as the slowest"
         if ratio > 1 + error
         else f"prefill within {100 * error:.0f} % of each other",
-        f"decode {by_decode[0].device_name}, {times(_decode_s(by_decode[-1]) / _decode_s(by_decode[0]))} as fast",
+        f"decode {by_decode[0].device_name}, {times(by_decode[-1].decode_s / by_decode[0].decode_s)} as fast",
     ]
     if all(answer.sequences is not None for answer in answers):
         most = max(answers, key=lambda answer: answer.sequences or 0)
         words.append(f"most sequences {most.device_name}, {most.sequences:,}")
     return f"Which device: {'; '.join(words)}"
-
-
-def _prefill_s(answer: ServingAnswer) -> float:
-    return answer.prefill_s
-
-
-def _decode_s(answer: ServingAnswer) -> float:
-    return answer.decode_s

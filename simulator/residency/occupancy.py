@@ -81,17 +81,13 @@ def occupancy(resources: Resources, num_warps: int, device: Device) -> Occupancy
 
 def barriers_of(device: Device) -> int:
     """Named barriers of an SM."""
-    return BARRIERS_OF_A_PLACE.get(_major(device), 1) * device.max_ctas_per_sm
+    return BARRIERS_OF_A_PLACE.get(device.capability // 10, 1) * device.max_ctas_per_sm
 
 
 def _taken(resources: Resources, device: Device) -> int:
     """Named barriers that count for a CTA."""
-    counts = resources.code is not None and _major(device) >= ALLOTS_BARRIERS
+    counts = resources.code is not None and device.capability // 10 >= ALLOTS_BARRIERS
     return max(1, barriers_taken(resources.code.sass)) if counts and resources.code else 1
-
-
-def _major(device: Device) -> int:
-    return int(device.compute_capability.split(".")[0])
 
 
 def warps_per_sub_core(registers_per_thread: int, device: Device) -> int:

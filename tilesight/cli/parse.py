@@ -33,14 +33,18 @@ def number(text: str) -> float:
         raise typer.BadParameter(f"{text!r} is no number") from None
 
 
-def read_option(name: str, file: Path, read: Callable[[Path], Value]) -> Value:
-    """What the file of an option holds. Raises: BadInput: it cannot be read, or `read` raises ValueError."""
+def read_option(name: str, file: Path, read: Callable[[Path], Value], named: bool = False) -> Value:
+    """What the file of an option holds. Args: named: whether what `read` says begins with the file.
+
+    Raises:
+        BadInput: it cannot be read, or `read` raises ValueError.
+    """
     try:
         return read(file)
     except OSError as error:
         raise BadInput(f"{name} {str(file)!r}: cannot be read ({error.strerror})") from None
     except ValueError as error:
-        raise BadInput(f"{name} {str(file)!r}: {error}") from None
+        raise BadInput(f"{name} {error}" if named else f"{name} {str(file)!r}: {error}") from None
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:

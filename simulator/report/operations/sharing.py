@@ -59,7 +59,8 @@ def _left_out(shared: Shared) -> str:
 
 def _verdict(sharing: Sharing, gpus: int) -> str:
     """Which way is fastest, from which length on."""
-    best = [it for seqlen in _lengths(sharing) if (it := sharing.best(seqlen, gpus))]
+    lengths = dict.fromkeys(it.seqlen for it in sharing.shared)
+    best = [it for seqlen in lengths if (it := sharing.best(seqlen, gpus))]
     if not best:
         return f"Fastest on {gpus} GPUs: none runs"
     changes = [best[0], *(after for before, after in pairwise(best) if before.way != after.way)]
@@ -67,7 +68,3 @@ def _verdict(sharing: Sharing, gpus: int) -> str:
     alone = [(it, sharing.best(it.seqlen, 1)) for it in best]
     gains = [f"{times(single.time_s / it.time_s)} of one GPU at {it.seqlen:,}" for it, single in alone[-1:] if single]
     return "; ".join([f"Fastest on {gpus} GPUs: {', '.join(words)}", *gains])
-
-
-def _lengths(sharing: Sharing) -> list[int]:
-    return list(dict.fromkeys(it.seqlen for it in sharing.shared))

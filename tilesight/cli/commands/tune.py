@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ...simulator.device.device import Device
-from ...simulator.refusal import UserError
 from ..given import Given, given, made
 from ..groups import Group, argument, flag, option, spread, word
 from ..kernels import SWEEP, TARGET, need_compiler, swept, users_code
@@ -24,6 +23,7 @@ from ..output import (
     Failed,
     announce_compiler,
     answer,
+    bad_input,
     progress,
     say,
     text_color,
@@ -277,10 +277,9 @@ def _deliver(context: typer.Context, tuning: "Tuning", gpu: Device, asked: TuneO
     files = {path: text for launch in tuning.launches for path, text in formats.triton_cache(launch).items()}
     if not files:
         raise Failed("--format triton-cache: no kernel has an autotuner that keeps its timings (a key, no pre_hook)")
-    sm = gpu.compute_capability.replace(".", "")
     say(
-        f"--format triton-cache: Triton reads these files on every GPU of sm_{sm}, whichever of them they are "
-        f"predicted for: here {tuning.device}"
+        f"--format triton-cache: Triton reads these files on every GPU of sm_{gpu.capability}, whichever of them they "
+        f"are predicted for: here {tuning.device}"
     )
     for path, text in files.items():
         spare(context, "--to", asked.to / path)
@@ -296,8 +295,6 @@ def _one_line() -> Iterator[None]:
     try:
         with users_code():
             yield
-    except UserError as error:
-        raise BadInput(str(error)) from None
     except LostWorkers as error:
         raise Failed(str(error)) from None
 
@@ -307,8 +304,6 @@ def _store(file: Path | None) -> "Store | None":
 
     if file is None:
         return usual_store()
-    try:
+    with bad_input(before="--store "):
         Store(file).check()
-    except UserError as error:
-        raise BadInput(f"--store {error}") from None
     return Store(file)

@@ -13,6 +13,7 @@ from ..groups import Group, argument, flag, option, spread
 from ..kernels import TARGET
 from ..limit import LimitOptions, WorkersOptions
 from ..output import PAGE, BadInput, announce_compiler, answer, bad_input, progress, say, text_color, text_width
+from ..parse import read_option
 from ..points import PointsOptions
 from ..validating.functions import validate_function
 from ..validating.tables import TABLE_OPTIONS, TableOptions, validate_table
@@ -127,12 +128,8 @@ def rows_of(path: Path) -> tuple["Header", list["Row"], tuple[str, ...]]:
     """Header and rows of a results file, and what is left out of them. Raises: BadInput: it holds none."""
     from ...validate.measure.results_file import cut_line, read_results
 
-    try:
-        (header, rows), cut = read_results(path), cut_line(path)
-    except OSError as error:
-        raise BadInput(f"--read {str(path)!r}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
-        raise BadInput(f"--read {error}") from None
+    header, rows = read_option("--read", path, read_results, named=True)
+    cut = cut_line(path)
     if header is None or not rows:
         raise BadInput(f"--read {str(path)!r}: holds no results")
     if cut is None:

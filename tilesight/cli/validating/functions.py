@@ -10,17 +10,18 @@ from ..kernels import Function, users_code
 from ..limit import LimitOptions
 from ..options import device_notes
 from ..output import Asked, BadInput, answer, say, text_color, text_width, write_file
+from ..parse import read_option
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ...simulator.predict_kernels import SimulatedKernels
     from ...validate.functions.measured import MeasuredFunction
 
 
 def validate_function(target: str, l2: str, how: MeasureOptions, limit: LimitOptions, asked: Asked) -> None:
     """Predict, measure and compare. Raises: typer.Exit: nothing could be compared."""
-    kept = _kept(how.read) if how.read else None
+    from ...validate.functions.measured import read_measured
+
+    kept = read_option("--read", how.read, read_measured, named=True) if how.read else None
     if not kept:
         need_gpu()
     named = device_named(how.device or (kept.device if kept else None), how.set_)
@@ -43,17 +44,6 @@ def validate_function(target: str, l2: str, how: MeasureOptions, limit: LimitOpt
     answer(asked, lambda: function_text(comparison, text_width(), text_color()), lambda: function_dict(comparison))
     if not comparison.launches:
         raise typer.Exit(1)
-
-
-def _kept(path: "Path") -> "MeasuredFunction":
-    from ...validate.functions.measured import read_measured
-
-    try:
-        return read_measured(path)
-    except OSError as error:
-        raise BadInput(f"--read {str(path)!r}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
-        raise BadInput(f"--read {error}") from None
 
 
 def _measured(function: Function, outcome: "SimulatedKernels", named: Named, how: MeasureOptions) -> "MeasuredFunction":

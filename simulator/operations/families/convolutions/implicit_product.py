@@ -131,7 +131,7 @@ def by_tiles(product: Implicit, gpu: KernelCostModel) -> Run:
 
 def has_tma(gpu: KernelCostModel) -> bool:
     """Whether a GPU has kernels of the kind that an H100 has (`sm90_xmma`), or later ones."""
-    return int(gpu.device.compute_capability.split(".")[0]) >= 9
+    return gpu.device.capability >= 90
 
 
 def of_weights(product: Implicit, gpu: KernelCostModel) -> Run:

@@ -53,7 +53,7 @@ def sum_of_products(operation: Operation, gpu: KernelCostModel) -> Kernels:
 def grouped_mm(operation: Operation, gpu: KernelCostModel) -> Kernels:
     """Kernels of `_grouped_mm`."""
     product = product_of(operation)
-    if product.dtype != "bfloat16" or int(gpu.device.compute_capability.split(".")[0]) not in (9, 10):
+    if product.dtype != "bfloat16" or gpu.device.capability // 10 not in (9, 10):
         return _one_by_one(operation, product, gpu)
     tile = SMALL_TILE if min(product.m, product.n) <= SMALL_GROUP else LARGE_TILE
     busy, note = walked_s(product, tile, gpu)
