@@ -4,10 +4,11 @@ What it becomes is what a recorded launch of Triton's becomes, with the cubin in
 predicts, explains and compares launches takes it.
 """
 
+import tomllib
 import zlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from .descriptors import Descriptor
 MAX_THREADS_AXES = (1024, 1024, 64)
 """Threads of a CTA along x, y and z (CUDA C++ Programming Guide, compute capabilities)."""
 MOST_CUBIN_BYTES = 1 << 30
+SUFFIX = ".toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,3 +246,38 @@ def _raw(name: str, argument: Argument, storages: Mapping[str, Storage], tensors
     if isinstance(argument, Number):
         return int.from_bytes(argument.raw, "little")
     return int(_value(name, argument, storages, tensors))
+
+
+KEYS = tuple(field.name for field in fields(Launch) if field.name not in ("folder", "title"))
+
+
+def is_launch_file(target: str) -> bool:
+    """Whether a target is a file of launches."""
+    return target.endswith(SUFFIX)
+
+
+def read_launches(path: Path) -> tuple[Launch, ...]:
+    """The launches of a file. Raises: UserError: it holds none; one line."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: is not TOML ({' '.join(str(error).split())})") from None
+    tables = content.get("launch")
+    if set(content) != {"launch"} or not isinstance(tables, list) or not tables:
+        raise UserError(f"{path}: must hold tables [[launch]] alone, one for each launch")
+    return tuple(_launch(path, number, table) for number, table in enumerate(tables, 1))
+
+
+def _launch(path: Path, number: int, table: Any) -> Launch:
+    begin = f"{path}: launch {number}: "
+    if not isinstance(table, dict):
+        raise UserError(f"{begin}must be a table")
+    if unknown := [key for key in table if key not in KEYS]:
+        raise UserError(f"{begin}{shown(unknown[0])}: must be one of {', '.join(KEYS)}")
+    if not isinstance(table.get("cubin"), str) or not isinstance(table.get("kernel", ""), str):
+        raise UserError(f"{begin}cubin: must be the path of a cubin, and kernel a name in it")
+    if not isinstance(table.get("args", {}), dict):
+        raise UserError(f"{begin}args: must be a table, name = argument in the order of the parameters")
+    return Launch(**table, folder=path.parent)

@@ -22,10 +22,8 @@ from .choosing.trials import Times
 from .distributed.groups import hook_groups
 from .fused import kept_whole
 from .hooks import compiler_on_demand, fake_cuda_device, hide_fakes
-from .layers.grids import sampled_grids
+from .layers.cudnn import sampled_grids, shaped, whole_layers
 from .layers.native import SHAPES
-from .layers.recurrent import whole_layers
-from .layers.shapes import shaped
 from .recorder import DependsOnData, Recorder
 from .storages import Storages
 from .training import RunsBackward, Training

@@ -30,8 +30,7 @@ from users_tuned import CONFIGS, boxes, copy_boxes, double, doubled, even_double
 
 import tilesight
 from tilesight.autotuning import chooser
-from tilesight.autotuning.chooser import Chooser, NoChoice, gpu_of
-from tilesight.autotuning.live import calls_of
+from tilesight.autotuning.chooser import Chooser, NoChoice, calls_of, gpu_of
 
 BLOCKS = [{"BLOCK": size} for size in (16, 128, 32)]
 FILE = """

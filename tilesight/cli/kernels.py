@@ -197,7 +197,7 @@ class Function:
     def _recorded(self, asked: "Asked") -> "RecordedFunction":
         """The launches. Raises: as `capture_calls` and `given.launch.calls_of`."""
         from ..kernels.capture.file import capture_calls, given_function
-        from ..kernels.given.file import is_launch_file, read_launches
+        from ..kernels.given.launch import is_launch_file, read_launches
 
         if self.launch is None and not is_launch_file(self.target):
             return capture_calls(self.target, asked)[0]

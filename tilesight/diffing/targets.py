@@ -84,7 +84,7 @@ def recorded(
         UserError: there is no such revision, file or function; UserCodeFailed: it failed.
     """
     from ..kernels.capture.file import UserCodeFailed, capture_calls, given_function
-    from ..kernels.given.file import read_launches
+    from ..kernels.given.launch import read_launches
 
     if is_plain(text):
         yield given_function(read_launches(Path(text)), override(load_device(asked.device), list(asked.settings)))

@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register what collects predictions, where they are asked for. Raises: UsageError: an option changes nothing."""
     if config.getoption("tilesight"):
-        from .session import Session
+        from .judgements import Session
 
         config.pluginmanager.register(Session(), "tilesight-session")
     elif config.getoption("tilesight_update"):

@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from tilesight.kernels.given.file import read_launches
+from tilesight.kernels.given.launch import read_launches
 
 import tilesight
 

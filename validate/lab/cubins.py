@@ -24,8 +24,7 @@ from tilesight.kernels.given.arguments import (
     Tensor,
     argument_of,
 )
-from tilesight.kernels.given.file import read_launches
-from tilesight.kernels.given.launch import Launch, extents_of
+from tilesight.kernels.given.launch import Launch, extents_of, read_launches
 from tilesight.simulator.limits import POINTER_BYTES
 
 import tilesight

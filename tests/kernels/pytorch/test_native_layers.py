@@ -11,9 +11,8 @@ if missing_package():
 
 import torch
 from tilesight.kernels.pytorch.file import record_step
+from tilesight.kernels.pytorch.layers.cudnn import shaped, whole_layers
 from tilesight.kernels.pytorch.layers.native import SHAPES, encoder_layer, multi_head_attention
-from tilesight.kernels.pytorch.layers.recurrent import whole_layers
-from tilesight.kernels.pytorch.layers.shapes import shaped
 
 WIDTH, HEADS, TOKENS = 32, 4, 6
 FILE = Path(__file__).with_name("steps.py")

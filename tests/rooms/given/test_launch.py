@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from support.given_cubins import cubin, launch
 from tilesight.kernels.given.arguments import Tensor, argument_of
-from tilesight.kernels.given.file import read_launches
-from tilesight.kernels.given.launch import calls_of
+from tilesight.kernels.given.launch import calls_of, read_launches
 from tilesight.simulator.emulator.storage import STORAGE_SHIFT
 from tilesight.simulator.emulator.threads import special_registers, thread_numbers
 from tilesight.simulator.emulator.tma.descriptor import descriptor_of

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from tilesight.kernels.given.file import read_launches
+from tilesight.kernels.given.launch import read_launches
 from values import values
 
 import tilesight

@@ -13,7 +13,7 @@ from launches import listed
 from tilesight.kernels.compile.kernel_info import read_cubin
 from tilesight.kernels.given.arguments import Argument, Number, Pointer, Struct, Tensor, argument_of
 from tilesight.kernels.given.descriptors import Descriptor
-from tilesight.kernels.given.file import read_launches
+from tilesight.kernels.given.launch import read_launches
 
 FIRST = 0x210
 """Where parameters begin in constant bank 0 of sm_90."""
