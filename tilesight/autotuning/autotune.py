@@ -45,7 +45,7 @@ def autotune(
     earlier: Hook | None = given.pop("early_config_prune", None)
 
     def decorator(kernel: Any) -> Any:
-        from .tuner import ChoosingAutotuner
+        from .chooser import ChoosingAutotuner
 
         chosen = prune(kernel, keep=keep, device=device, values=values, budget_s=budget_s)
 

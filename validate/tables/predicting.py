@@ -15,8 +15,7 @@ from ...simulator.operations.operation import ITEM_BYTES, Operand, Operation
 from ...simulator.operations.price import price
 from ...simulator.operations.priced import KernelEstimate
 from ..compare.quantities import Pair
-from .attention import attention_bounds, attention_call
-from .collectives import collective_call, least_collective_s
+from .calls import attention_bounds, attention_call, collective_call, least_collective_s
 from .rows import TableRow
 
 CALLS = 6

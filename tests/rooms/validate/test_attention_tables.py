@@ -14,7 +14,7 @@ from tilesight.simulator.operations.cost_model import KernelCostModel
 from tilesight.simulator.operations.families.attention.paged import FA2, FA3, TRTLLM, Library, Paged, grid_of
 from tilesight.simulator.operations.price import price
 from tilesight.simulator.operations.priced import KernelEstimate
-from tilesight.validate.tables.attention import OPERATIONS, attention_call
+from tilesight.validate.tables.calls import ATTENTION_CALLS, attention_call
 from tilesight.validate.tables.predicting import predict_row
 from tilesight.validate.tables.rows import ATTENTION, Kind, TableRow, row_of
 
@@ -190,7 +190,7 @@ def test_flashinfer_says_lengths_in_words_of_its_own() -> None:
 
 def test_every_source_names_an_operation_with_a_price() -> None:
     """Of each kernel source some GPU has times."""
-    for source, name in OPERATIONS.items():
+    for source, name in ATTENTION_CALLS.items():
         device = {"_vllm_fa2_C": "l40s", "_vllm_fa3_C": "h200"}.get(name.partition("::")[0], "b200")
         kinds: tuple[Kind, ...] = ("prefill",) if "prefill" in source else ("decode",)
         for kind in kinds:

@@ -1,13 +1,16 @@
-"""What a row of attention should take: a write to pages of a cache and the attention over them, in a graph of one call.
+"""What rows of attention and of collectives should take: the operations of a measured call, and its least time.
 
-Calls follow each other on the same tensors, so L2 keeps keys and values that fit into it.
+Attention: a write to pages of a cache and the attention over them, in a graph of one call. Calls follow each other on
+the same tensors, so L2 keeps keys and values that fit into it. Collectives: `torch.distributed`'s call, alone on the
+links of its GPUs.
 """
 
 from ...simulator.device.device import Device
+from ...simulator.operations.families.collectives import RANKS
 from ...simulator.operations.operation import Operand, Operation
-from .rows import TableRow
+from .rows import COLLECTIVE_ITEM_BYTES, TableRow
 
-OPERATIONS = {
+ATTENTION_CALLS = {
     **dict.fromkeys(("vllm_flash_attn", "vllm_flash_attn_fa2"), "_vllm_fa2_C::varlen_fwd"),
     "vllm_flash_attn_fa3": "_vllm_fa3_C::fwd",
     "vllm_flashinfer_trtllmprefill": "flashinfer::trtllm_batch_context_with_kv_cache",
@@ -18,12 +21,21 @@ PAGE = 16
 """Tokens of a page: vLLM's default."""
 ITEM = 2
 QUERY, OUTPUT, KEYS, VALUES, NEW_KEYS, NEW_VALUES, TABLE = range(1, 8)
-"""Storages."""
+"""Storages of attention."""
+COLLECTIVE_CALLS = {
+    "all_reduce": "c10d::allreduce_",
+    "all_gather": "c10d::_allgather_base_",
+    "reduce_scatter": "c10d::_reduce_scatter_base_",
+    "alltoall": "c10d::alltoall_base_",
+}
+"""Operation of the table -> torch's."""
+DATA, RESULT = 1, 2
+"""Storages of a collective."""
 
 
 def attention_call(row: TableRow) -> list[Operation]:
     """The operations of a call; none: its kernels have no price."""
-    name = OPERATIONS.get(row.source)
+    name = ATTENTION_CALLS.get(row.source)
     if not name or row.dtype != "bfloat16":
         return []
     batch, heads, length, key_heads, dim, window = row.sizes.values()
@@ -68,3 +80,28 @@ def _tensor(storage: int, *shape: int, dtype: str = "bfloat16") -> Operand:
         strides.insert(0, strides[0] * size)
     size = strides[0] * shape[0] * (ITEM if dtype == "bfloat16" else 4)
     return Operand(storage=storage, storage_bytes=size, shape=shape, strides=tuple(strides), dtype=dtype)
+
+
+def collective_call(row: TableRow) -> list[Operation]:
+    """The call; none: its operation has no price."""
+    name, (elements, gpus) = COLLECTIVE_CALLS.get(row.source), row.sizes.values()
+    if not name:
+        return []
+    read = elements // (gpus if row.source == "all_gather" else 1)
+    written = elements // (gpus if row.source == "reduce_scatter" else 1)
+    given, made = (_data(*data, row.dtype) for data in ((DATA, read), (RESULT, written)))
+    said = {RANKS: gpus}
+    return [Operation(kind="torch", name=name, inputs=(given,), outputs=(made,), arguments=said)]
+
+
+def least_collective_s(row: TableRow, device: Device) -> float:
+    """What a GPU sends at least, at its links' peak: all-reduces may be added up by a switch [s]."""
+    elements, gpus = row.sizes.values()
+    share = 1.0 if row.source == "all_reduce" else (gpus - 1) / gpus
+    return elements * COLLECTIVE_ITEM_BYTES[row.dtype] * share / device.link_bytes_per_s
+
+
+def _data(storage: int, elements: int, dtype: str) -> Operand:
+    name = {"half": "float16"}.get(dtype, dtype)
+    size = elements * COLLECTIVE_ITEM_BYTES[dtype]
+    return Operand(storage=storage, storage_bytes=size, shape=(elements,), strides=(1,), dtype=name)
