@@ -4,7 +4,8 @@ A change is simulated as the launch was: costs on an SM, then cycles and bytes i
 (empty ones for a launch that follows others, against itself on empty ones).
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -13,18 +14,20 @@ from ..device.device import Device
 from ..engine.clock import clocks_of
 from ..engine.continued import Marks
 from ..engine.costed import CostedLaunch
-from ..launch.program import Launch
+from ..launch.program import Launch, Loop, Step, Tile
 from ..launch.walk import Tally, tally
 from ..prediction.bottleneck import LAUNCH, TAIL, WAIT
 from ..prediction.prediction import LaunchPrediction
 from ..residency.residency import residency_of
 from ..simulate_launches import simulate_costed
 from ..sm.from_code import CompiledCost
-from ..sm.what_if.changed_code import CodeChange, unchanged
-from ..sm.what_if.changed_costs import CodeOfLaunch, LaunchChange
+from ..sm.what_if.changed_code import CodeChange, CodeOfLaunch, LaunchChange, unchanged
 from ..sm.what_if.warp_time import WarpTime, warp_time
 from ..trace.program.launch import Traced
 from .accesses import Access, accesses_of
+
+TileChange = Callable[[Tile], Tile | None]
+"""A tile -> what it is instead; None: nothing."""
 
 
 def as_it_is(launch: Launch) -> Launch:
@@ -169,3 +172,21 @@ class Case:
         )
         outcome = simulate_costed([costed], device, Settings(l2=self.l2, overhead="graph"), marks=self.marks)
         return outcome.launches[0].traffic.time_s
+
+
+def with_tiles(launch: Launch, change: TileChange) -> Launch:
+    """A launch whose tiles are others, those that atomics give back aside."""
+    return replace(launch, program=replace(launch.program, body=_changed(launch.program.body, change)))
+
+
+def _changed(body: tuple[Step | Loop, ...], change: TileChange) -> tuple[Step | Loop, ...]:
+    def those(tiles: tuple[Tile, ...]) -> tuple[Tile, ...]:
+        changed = (tile if tile.path == "atomic" else change(tile) for tile in tiles)
+        return tuple(tile for tile in changed if tile is not None)
+
+    return tuple(
+        replace(node, body=_changed(node.body, change))
+        if isinstance(node, Loop)
+        else replace(node, loads=those(node.loads), stores=those(node.stores))
+        for node in body
+    )

@@ -10,6 +10,7 @@ from ..display.words import percent
 from ..prediction.what_helps import Advice
 from ..sass.memory_instructions import COPY, GLOBAL_LOADS, PLAIN_GLOBAL, SHARED_LOADS, addresses_of
 from ..sm.what_if.changed_code import (
+    LaunchChange,
     conflict_free,
     known_before,
     passes_of,
@@ -17,10 +18,8 @@ from ..sm.what_if.changed_code import (
     without_barriers,
     without_spills,
 )
-from ..sm.what_if.changed_costs import LaunchChange
 from ..trace.control_slice import slice_of
-from .case import Case, Change
-from .tiles import with_tiles
+from .case import Case, Change, with_tiles
 
 LEAST_WAITING = 0.05
 """Share of warps' time at a cause from which on it is simulated without."""

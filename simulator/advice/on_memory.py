@@ -17,11 +17,9 @@ from ..limits import SECTOR_BYTES
 from ..prediction.compulsory import stored_bytes
 from ..prediction.what_helps import Advice
 from ..sass.memory_instructions import ATOMICS, GLOBAL_LOADS
-from ..sm.what_if.changed_code import coalesced, is_in_l1
-from ..sm.what_if.changed_costs import LaunchChange
+from ..sm.what_if.changed_code import LaunchChange, coalesced, is_in_l1
 from .accesses import SMALL, Access, thread_share, useful_share, worst
-from .case import Case, Change
-from .tiles import with_tiles
+from .case import Case, Change, with_tiles
 
 IDLE = 0.25
 """Share of threads with something of their own to move, below which the others are said to be idle."""

@@ -11,17 +11,22 @@ import numpy as np
 
 from ...core.sm import instruction as sm
 from ...core.sm.instruction import SmInstruction
+from ...device.device import Device
 from ...device.sm_numbers import SmNumbers
+from ...launch.program import Launch
 from ...limits import SMEM_LINE_BYTES, WARP_THREADS
+from ...residency.residency import Residency
 from ...sass.memory_instructions import GLOBAL_LOADS, PLAIN_GLOBAL, PLAIN_SHARED, bytes_of
 from ...sass.opcodes import thread_bytes
-from ..followed import FollowedCode
+from ..followed import FollowedCode, follow
+from ..from_code import CompiledCost, compiled_costs, single_cta_classes
 
 CodeChange = Callable[[FollowedCode, SmNumbers], FollowedCode]
 KEPT = frozenset({"stall_cycles", "wait_mask", "leader"})
 """Fields of an instruction that stay when it does nothing more than issue."""
 LEAST_LATENCY = 4.0
 """Of a load whose result is there at once, as a register that an instruction has just written [cycles]."""
+LaunchChange = Callable[[Launch], Launch]
 
 
 def unchanged(seen: FollowedCode, numbers: SmNumbers) -> FollowedCode:
@@ -122,3 +127,32 @@ def _idle(table: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         if name not in KEPT:
             code[name][chosen] = default
     return code
+
+
+class CodeOfLaunch:
+    """A launch's code, followed through a CTA of each class.
+
+    Raises:
+        ValueError: there is no code, or it cannot be followed; one line.
+    """
+
+    def __init__(self, launch: Launch, device: Device) -> None:
+        capability = device.capability
+        self._launch, self._device = launch, device
+        self._lone = single_cta_classes(launch)
+        self.followed: list[FollowedCode] = [follow(lone, capability, device.sm) for lone in self._lone]
+
+    def costs(
+        self, residency: Residency, change: CodeChange = unchanged, altered: LaunchChange = lambda launch: launch
+    ) -> list[CompiledCost]:
+        """What its steps take. Args: residency: of the altered launch; change: of code; altered: of all else."""
+        return [
+            compiled_costs(
+                altered(lone),
+                residency,
+                self._device,
+                followed=change(seen, self._device.sm),
+                whole=altered(self._launch),
+            )
+            for lone, seen in zip(self._lone, self.followed, strict=True)
+        ]

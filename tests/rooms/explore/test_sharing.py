@@ -7,7 +7,7 @@ from tilesight.simulator.device.device import load_device
 from tilesight.simulator.device.what_if import override
 from tilesight.simulator.explore.sharing import share
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.report.operations.sharing import sharing_text
+from tilesight.simulator.report.operations.splits import sharing_text
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
 

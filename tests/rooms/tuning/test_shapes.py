@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tilesight.tuning.shapes import read_shapes
+from tilesight.tuning.tune import read_shapes
 
 
 def test_lines_are_arguments_and_remarks_are_none(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def _share(
     from ...simulator.operations.families.collectives import HOST_GPUS
     from ...simulator.operations.sequence_step import UNSHARED
     from ...simulator.problems.attention import AttentionProblem
-    from ...simulator.report.operations.sharing import sharing_text
+    from ...simulator.report.operations.splits import sharing_text
     from ...simulator.store.pipelines import answers
 
     counts, lengths = _numbers("--gpus", asked.gpus or "", HOST_GPUS), asked.lengths

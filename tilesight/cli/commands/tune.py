@@ -214,8 +214,7 @@ def _tuned(
     from ...kernels.capture.file import Asked, capture_calls
     from ...tuning.answers import predict_all
     from ...tuning.screening import USUAL, Screening
-    from ...tuning.shapes import read_shapes
-    from ...tuning.tune import tune_recorded
+    from ...tuning.tune import read_shapes, tune_recorded
 
     target, of = str(asked.target), how["target"]
     question = Asked(

@@ -145,8 +145,7 @@ def deliver_layer(question: "LayerQuestion", tuning: "Tuning", folder: Path, fil
     """
     from triton import __version__
 
-    from ...tuning.engines.files import file_text
-    from ...tuning.engines.summary import entries, summary
+    from ...tuning.engines.files import entries, file_text, summary
 
     engine, path = question.engine, folder / file
     if not (best := entries(tuning)):

@@ -1,9 +1,13 @@
-"""Tuning files as the engines write and read them: batch size -> configuration, as JSON."""
+"""Tuning files as the engines write and read them (batch size -> configuration), and what is printed of one."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ...simulator.display.columns import Column
+from ...simulator.display.render import table, times, wrapped
+from ..report import NONE
+from ..tuning import ALIKE, TunedLaunch, Tuning
 from .engine import FIELDS, Configuration, Engine
 from .layer import named_values
 
@@ -33,6 +37,7 @@ DEVICE_NAMES = {
 VERSION = "triton_version"
 SAID = 200
 """Characters of a file that a message quotes."""
+SHORT = dict(zip(FIELDS, ("BM", "BN", "BK", "GROUP", "warps", "stages"), strict=True))
 
 
 def engine_device(device: str, given: str = "") -> str:
@@ -92,3 +97,45 @@ def _checked(batch: str, entry: Mapping[str, object]) -> Configuration:
 
 def _ordered(entry: Configuration) -> Configuration:
     return {name: entry[name] for name in FIELDS}
+
+
+def summary(tuning: Tuning, paths: Sequence[str], width: int, color: bool = False) -> str:
+    """The table. Args: paths: files that were written; width: characters at most; color: whether the head is bold."""
+    chosen = [launch for launch in tuning.launches if launch.best]
+    lines = [*wrapped([tuning.incomplete], width), ""] if tuning.incomplete else []
+    lines += [*wrapped([f"{tuning.target} on {tuning.device}: predicted, not measured"], width), ""]
+    if chosen:
+        lines += [table(_columns(chosen), width, color), ""]
+    lost = [str(launch.shape["batch"]) for launch in tuning.launches if not launch.best]
+    remarks = [f"Refused  batch {', '.join(lost)}: no configuration is predicted; --json says why"] if lost else []
+    gains = sum(not launch.untuned or _gain(launch) > 1 + ALIKE for launch in chosen)
+    remarks += [f"Verdict  {gains} of {len(chosen)} batch sizes gain more than {ALIKE:.0%} over what runs now"]
+    remarks += ["~        configurations that predictions do not tell from the fastest, of those predicted"]
+    remarks += [f"Note     {note}" for note in tuning.notes]
+    remarks += [f"File     {path}" for path in paths]
+    return "\n".join([*lines, *wrapped(remarks, width)]).rstrip()
+
+
+def entries(tuning: Tuning) -> dict[int, Configuration]:
+    """The fastest configuration of each batch size; none where none is predicted."""
+    return {int(launch.shape["batch"]): dict(launch.best.values) for launch in tuning.launches if launch.best}
+
+
+def _columns(launches: Sequence[TunedLaunch]) -> list[Column]:
+    bests = [launch.predicted[0] for launch in launches]
+    return [
+        Column(title="batch", cells=[str(launch.shape["batch"]) for launch in launches]),
+        *(Column(title=SHORT[name], cells=[str(best.values[name]) for best in bests]) for name in FIELDS),
+        Column(title="time", cells=[best.row.time_text for best in bests]),
+        Column(
+            title="runs now",
+            cells=[launch.untuned.row.time_text if launch.untuned else NONE for launch in launches],
+        ),
+        Column(title="gain", cells=[times(_gain(launch)) if launch.untuned else NONE for launch in launches]),
+        Column(title="~", cells=[f"{launch.alike} of {len(launch.predicted)}" for launch in launches], left=True),
+    ]
+
+
+def _gain(launch: TunedLaunch) -> float:
+    assert launch.untuned
+    return launch.untuned.time_s / launch.predicted[0].time_s
