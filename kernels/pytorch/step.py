@@ -260,9 +260,8 @@ def recording(
         launches.hook_triton(stack)
         _hook_compile(stack, session, mode)
         # Gradients are on, as in torch, until the code turns them off.
-        for mode_of_torch in (FakeTensorMode(allow_non_fake_inputs=True), torch.enable_grad(), recorder):
-            stack.enter_context(mode_of_torch)
-        stack.enter_context(_silenced())
+        for context in (FakeTensorMode(allow_non_fake_inputs=True), torch.enable_grad(), recorder, _silenced()):
+            stack.enter_context(context)
         torch.default_generator.manual_seed(0)  # drawn indices are the same each time
         yield session
 

@@ -125,15 +125,13 @@ def make_code_table(
     """
     code, unknown = lowered_table(paths.flow, capability, sm_numbers)
     # What lanes touch; copies whose predicate is false everywhere are no copies from here on.
-    traced = launch.traced[0] if launch.traced else None
-    like, loads = (traced.like, traced.loads) if traced else ((), None)
-    code = with_lane_addresses(code, launch, paths, constants, sm_numbers, like, loads)
+    code = with_lane_addresses(code, launch, paths, constants, sm_numbers)
     # Which warp copies for its CTA, on which mbarriers, and how many of the remaining copies each awaits.
     code = with_leaders(code, paths)
     code = with_barriers(with_channels(code, launch, paths), launch)
     # How much its leader moves each time.
-    if traced:
-        return with_traced_sizes(code, traced.box_bytes), unknown
+    if launch.traced:
+        return with_traced_sizes(code, launch.traced[0].box_bytes), unknown
     code = with_bulk_copy_sizes(code, launch, paths, attributions, executed)
     code = with_bulk_store_sizes(code, launch, paths, executed)
     return code, unknown

@@ -7,13 +7,13 @@ Where an address is not known, what the opcode says stays.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from ..core.sm import instruction as sm
 from ..device.sm_numbers import SmNumbers
-from ..emulator.threads import Step, special_registers
+from ..emulator.threads import special_registers
 from ..launch.program import Launch
 from ..limits import LINE_SECTORS, SECTOR_BYTES, WARP_THREADS
 from ..trace.accesses import Access, accesses
@@ -33,22 +33,19 @@ def with_lane_addresses(
     paths: CtaPaths,
     constants: Mapping[int, int],
     sm_numbers: SmNumbers,
-    ctas: Sequence[int] = (),
-    loads: Mapping[int, Step] | None = None,
 ) -> np.ndarray:
     """The code with lines, sectors and bank conflicts of its memory instructions.
 
     Args:
         code: records of `core.sm.instruction`.
-        launch: with the grid that `constants` tell of.
+        launch: with the grid that `constants` tell of; where it is traced, CTAs like the one of `paths` take part in
+            the same copies, else some of the whole grid.
         paths: of one of its CTAs.
         constants: as in `program.Code`.
         sm_numbers: of the SM that runs it.
-        ctas: with the same control paths, which take part in the same copies; some of the whole grid where none are
-            named.
-        loads: as in `trace.accesses.accesses`.
     """
     code = code.copy()
+    ctas, loads = (launch.traced[0].like, launch.traced[0].loads) if launch.traced else ((), None)
     least = sm_numbers.lsu_interval_cycles
     spread = np.unique((np.arange(LOOKED_AT) * APART % 1.0 * launch.cta_count).astype(np.int64))
     special = special_registers(
