@@ -57,7 +57,7 @@ Run = Callable[..., Any]
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that says that it has a GPU and counters: a worker with made-up figures, a stand-in for ncu."""
     monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parents[1]}:{Path(torch.__file__).parents[1]}")
-    monkeypatch.setattr("tilesight.cli.validating.functions.need_gpu", lambda: None)
+    monkeypatch.setattr("tilesight.cli.validating.need_gpu", lambda: None)
     monkeypatch.setattr("tilesight.validate.measure.gpus.visible_gpus", lambda: ["0"])
     monkeypatch.setattr("tilesight.validate.measure.session.WORKER", "support.fake.function_worker")
     monkeypatch.setattr("tilesight.validate.functions.measured.copy_doubt", lambda *_: None)

@@ -15,8 +15,7 @@ from ..limit import LimitOptions, WorkersOptions
 from ..output import PAGE, BadInput, announce_compiler, answer, bad_input, progress, say, text_color, text_width
 from ..parse import read_option
 from ..points import PointsOptions
-from ..validating.functions import validate_function
-from ..validating.tables import TABLE_OPTIONS, TableOptions, validate_table
+from ..validating import TABLE_OPTIONS, TableOptions, validate_function, validate_table
 
 if TYPE_CHECKING:
     from ...validate.compare.campaign import Validation

@@ -1,1 +1,0 @@
-"""What `tilesight validate` does beside points: functions of the user, public tables."""
