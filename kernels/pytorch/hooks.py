@@ -1,4 +1,4 @@
-"""torch speaks of the target device, which is not there: every private hook of torch that this takes, and no other.
+"""Makes torch report a CUDA device that is not there: every private hook of torch that this takes, and no other.
 
 A hook is looked for before it is used: a torch that lacks one is told in one line. All is undone after the block,
 but what the caches of torch's compiler keep, so that a process of its own is best.

@@ -89,7 +89,7 @@ def measured_hosts_s(mode: str, device: Device) -> tuple[float, float]:
 def queued(
     operations: Sequence[Enqueued], *, host_s: float, gap_s: float, ahead_s: float = 0.0, beside: Paces | None = None
 ) -> StreamTimeline:
-    """Let the GPU work a step off.
+    """Simulate how the GPU works through what is enqueued.
 
     Args:
         operations: in the order in which they are enqueued; one that launches no kernel costs nothing.

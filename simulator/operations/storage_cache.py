@@ -24,7 +24,7 @@ class StorageCache:
     """Which storages L2 holds, and how much of them is not yet written to HBM.
 
     A storage that does not fit sweeps L2, itself included: only what is left unwritten of it stays, unread.
-    One that leaves in part is as good as gone for readers, and still holds what it has not written.
+    A partly evicted storage has no readable bytes; its dirty bytes remain until they are written back.
 
     Args:
         device: of whose L2 `l2.held_fraction` (`torch_kernels`) holds storages, and `l2_dirty_fraction` writes.
@@ -73,7 +73,7 @@ class StorageCache:
         return written
 
     def _make_room(self, size: float) -> float:
-        """Take from the oldest until `size` bytes fit; what they had not written is written, as far as it leaves."""
+        """Evict storages, the oldest first, until `size` bytes fit. Returns: bytes that are written back [B]."""
         over = sum(entry.bytes for entry in self._held.values()) + size - self.capacity_bytes
         written = 0.0
         while self._held and over > 0.0:

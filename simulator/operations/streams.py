@@ -110,7 +110,7 @@ def _is_memory(kernels: Sequence[KernelEstimate]) -> bool:
 def run(
     operations: Sequence[Enqueued], *, host_s: float, gap_s: float, ahead_s: float, beside: Paces
 ) -> Iterator[tuple[int, Interval]]:
-    """Let the GPU work a step off.
+    """Simulate how the GPU works through what is enqueued.
 
     Args:
         operations: in the order in which they are enqueued; host_s: that the host takes for each that launches [s].

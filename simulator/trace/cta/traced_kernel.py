@@ -88,7 +88,7 @@ class TracedKernel:
         kernel: the launch; flow: its code as basic blocks; memory: what its pointers point to;
         constants: address in constant bank 0 [B] -> 32-bit word;
         unknown: places of instructions whose results are never known (see `knowable`);
-        stored: places of the stores to shared memory that loads may read from (see `exchange.sources`); None: all.
+        stored: places of the stores to shared memory that loads may read from (see `read_stores`); None: all.
     """
 
     kernel: CompiledKernel

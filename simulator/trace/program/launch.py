@@ -80,7 +80,7 @@ class Traced:
 
     @property
     def is_even(self) -> bool:
-        """Whether the boxes of a continued grid are where it goes on to."""
+        """Whether the sampled boxes of a continued grid lie where extrapolating the first ones puts them."""
         if self.continued is None or self.placed is None:
             return False
         bases = [use.base for path_class in self.placed for kind in path_class.masked for use in kind.uses]

@@ -227,7 +227,7 @@ class _Body:
         return begin
 
     def _number(self, values: Array) -> int | str:
-        """A number of each CTA: itself where those of the class have the same, else a variable."""
+        """A number of each CTA: a constant where all CTAs of the class have the same, else a variable."""
         members = self._kind.members
         of_members = values[members]
         return int(of_members[0]) if not np.ptp(of_members) else self._variables.among(of_members, members)

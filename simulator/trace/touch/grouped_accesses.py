@@ -123,6 +123,6 @@ def stored_by(access: CtaAccess) -> Stored:
 
 
 def passes_of(addresses: Array) -> list[Array]:
-    """What L2 adds to pass by pass: all different addresses, those of at least two lanes, of three, and so on."""
+    """Addresses of each atomic pass at L2: all different ones, those of at least two lanes, of three, and so on."""
     different, lanes = np.unique(addresses, return_counts=True)
     return [different[lanes > others] for others in range(int(lanes.max()))]
