@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from made_data import MAKERS
-from tilesight.kernels.given.file import read_launches
+from tilesight.kernels.given.launch import read_launches
 
 import tilesight
 
