@@ -53,10 +53,10 @@ def test_every_number_of_hopper_has_a_kind_and_a_source() -> None:
 def test_other_architectures_say_what_is_carried_over(name: str) -> None:
     """The same values as Hopper's, but for one before it, and each tells whose it is and what it was there."""
     sm, hopper = load_sm(name), load_sm("sm_90")
-    own = {"busy_pipe_turns"} if name in ("sm_80", "sm_86", "sm_89") else set()
-    assert {key for key in hopper.provenance if getattr(sm, key) != getattr(hopper, key)} == own
+    apart = {"busy_pipe_turns"} if name in ("sm_80", "sm_86", "sm_89") else set()
+    assert {key for key in hopper.provenance if getattr(sm, key) != getattr(hopper, key)} == apart
     for key, origin in sm.provenance.items():
-        if key in own:
+        if key in apart:
             continue
         hopper_origin = hopper.provenance[key]
         assert origin == Provenance(
