@@ -34,9 +34,10 @@ def made(runs: tuple[tuple[int, int], ...]) -> Launch:
         strides=(4096,),
     )  # fmt: skip
     variables = tiles.Variables(CTAS)
-    of_use = tiles.tiles_by_strides(
-        use, "X", one_row(X.size_bytes), ("i",), np.arange(CTAS), np.zeros(1, dtype=np.int64), X, variables
+    placed = tiles.Placed(
+        tensor="X", storage=X, rows=one_row(X.size_bytes), counters=("i",), members=np.arange(CTAS), variables=variables
     )
+    of_use = tiles.tiles_by_strides(use, placed, np.zeros(1, dtype=np.int64))
     body = (Loop(counter="i", trips=TRIPS, body=(Step(name="load", loads=tuple(of_use)),)),)
     held = Tensor(name="X", role="input", slabs=1, rows=1, cols=X.size_bytes, dtype=DTYPES["u8"])
     return launch(body, (held,), np.stack([*variables.columns.values()], axis=1).tolist(), tuple(variables.columns))

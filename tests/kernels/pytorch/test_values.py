@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+from tilesight.kernels.capture.file import UserCodeFailed
 from tilesight.kernels.compile.call import KernelLaunch
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
@@ -94,5 +95,5 @@ def test_a_hang_says_that_the_compiler_may_be_at_work(monkeypatch: pytest.Monkey
         ("eager", "code gave no answer"),
         ("compiled", "code, or torch's compiler at work on it, gave no"),
     ):
-        with pytest.raises(file.UserCodeFailed, match=said):
+        with pytest.raises(UserCodeFailed, match=said):
             file.record_step(f"{__file__}:packed", H200, "h200", mode=cast(Any, mode))

@@ -81,7 +81,8 @@ def test_chunks_and_lines_agree(small: Small, l2: str) -> None:
     # Whether a neighbour's query tile is still in the L1 depends on the SM that a CTA comes to, and so on cycles.
     assert chunk.smem_fill_bytes == pytest.approx(line.smem_fill_bytes, rel=FILL)
     assert chunk.hbm_read_bytes == pytest.approx(line.hbm_read_bytes, rel=HBM_READ)
-    assert chunk.hbm_write_bytes == pytest.approx(line.hbm_write_bytes, rel=HBM_WRITE)
+    # A few lines more or less are written back before the end.
+    assert chunk.hbm_write_bytes == pytest.approx(line.hbm_write_bytes, rel=HBM_WRITE, abs=32 * 128)
     assert chunk.l2_read_bytes == pytest.approx(line.l2_read_bytes, rel=L2_READ)
     assert chunk.fabric_bytes == pytest.approx(line.fabric_bytes, rel=FABRIC)
     assert chunk.cycles == pytest.approx(line.cycles, rel=CYCLES)

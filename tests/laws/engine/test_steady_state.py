@@ -151,9 +151,9 @@ def test_where_nothing_is_skipped_nothing_differs(shape: AttentionProblem) -> No
 
 
 def test_inputs_of_short_keys_are_all_read() -> None:
-    """Q, K and V of 8,192 heads, each once, though half of them are never stepped through."""
+    """Q, K and V of 8,192 heads, each once, though a quarter of them is never stepped through."""
     seen = simulate(problem(64, 128, 128, seqlen_k=256), device=H200)
-    assert seen.launches[0].simulated_fraction < 0.7
+    assert seen.launches[0].simulated_fraction < 0.75
     assert seen.total.hbm_read_bytes == 64 * 128 * (128 + 2 * 256) * 64 * 2
 
 
