@@ -21,7 +21,10 @@ class Descriptor:
     """A tensor as TMA is told of it, the outermost axis first.
 
     Args:
-        tensor: its name; shape, box: [elements]; strides: of each axis [elements], the last one 1;
+        tensor: its name.
+        shape: [elements].
+        box: [elements].
+        strides: of each axis [elements], the last one 1.
         swizzle: one of `SWIZZLES`; no address in global memory depends on it.
     """
 
@@ -36,7 +39,9 @@ def described(tensor: str, shape: Sequence[int], element_bytes: int, said: Mappi
     """A descriptor. Raises: ValueError: the driver makes no such one; one line.
 
     Args:
-        tensor: its name; shape: of it; element_bytes: of it;
+        tensor: its name.
+        shape: of the tensor [elements].
+        element_bytes: of the tensor [B].
         said: settings, of which `box` must be one; strides are those of all axes but the innermost.
     """
     if bad := [key for key in said if key not in SETTINGS]:

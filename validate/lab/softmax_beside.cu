@@ -7,7 +7,7 @@
 // Each line on stdout is a measurement: `cycles` of an instruction of each of the first `mixing` warpgroups, which have a warp
 // on each sub-core, until the warpgroup is done; `cycles_per_product` of an SM, of the `multiplying` warpgroups behind them,
 // which make rows of 16 products and await each row. Instructions that need each other are eight apart in the source;
-// ptxas orders them anew, and stores no result of `F2FP` in a register that is read before.
+// ptxas orders them anew, but for single kinds.
 // One CTA on each of 132 SMs.
 #include <cstdio>
 #include <vector>

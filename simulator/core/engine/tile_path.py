@@ -301,7 +301,7 @@ def _in_sectors(size: int) -> int:
 
 @inlined
 def _in_sectors_from(begin: int, size: int) -> int:
-    """Bytes of the sectors that so many bytes touch [B]. Args: begin: of them [B]."""
+    """Bytes of the sectors that a stretch of a row touches [B]. Args: begin: in the row [B]; size: [B]."""
     return ((begin + size - 1) // SECTOR_BYTES - begin // SECTOR_BYTES + 1) * SECTOR_BYTES
 
 

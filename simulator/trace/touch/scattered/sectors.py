@@ -152,7 +152,8 @@ class _Listed:
             known = subject.memory.storages.get(storage)
             if known and not known.address <= taken.min() <= taken.max() < known.address + known.size_bytes:
                 raise CannotFollow(
-                    "threads part by data, and otherwise in other warps: not modelled", instruction.address
+                    "threads branch on data, differently in other warps: an address would lie outside its tensor",
+                    instruction.address,
                 )
             if key.path == "atomic":
                 touched, in_part = added_to(offsets, active, bytes_of(instruction))
