@@ -74,6 +74,14 @@ def test_paces_that_are_no_mean_share_a_pipe_no_more_than_once() -> None:
     )
 
 
+def test_an_older_cta_that_gets_just_what_it_wants_leaves_the_rest() -> None:
+    """Numbers of a sum in CUDA C++: by rounding the older was above and below all paces in turns, for ever."""
+    share, slowdown = 0.50005477351153, (0.9998904649761757, 1.000109559024925)
+    older, younger = ends([50, 50], cost(critical_path=1024, tensor=1024 * share, slowdown_by_age=slowdown), 2)
+    assert older == pytest.approx(50 * 1024, rel=1e-3)
+    assert younger == pytest.approx(50 * 1024 * 2 * share, rel=1e-3)
+
+
 def test_paces_of_the_first_wave_give_the_second_of_an_h200() -> None:
     """Steps unlike each other: all eight CTAs within 3 %, although those of the second wave age on their way."""
     durations = waves(np.random.default_rng(0).exponential(PIPE, 16))

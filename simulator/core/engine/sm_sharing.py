@@ -237,7 +237,7 @@ def _limit(
                 slowed += 1
         if slowed == before or wanted == 0.0:
             break
-        level = left / wanted
+        level = max(level, left / wanted)  # or a CTA at the very level would be slowed and not, in turns, for ever
     if wanted > 0.0:
         for age in range(count):
             step, place = pending[by_age[age]], by_age[age]
