@@ -147,10 +147,10 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
                 FOLD_L2_CAPACITIES * device.l2_bytes // (high * wide * stride),
             )
             fold = cdiv(total, max(1, total // window))
-        shape = high, wide, tensor.rows, tensor.row_bytes
+        shape = high, wide, tensor.rows, tensor.row_bytes, tensor.pitch_bytes
         rows.append((base, slab_granules, row_granules, *shape, int(packed), fold, int(fold < total), stride, address))
         base += fold
-        address += tensor.slabs * tensor.rows * tensor.row_bytes
+        address += cdiv(tensor.size_bytes, SECTOR_BYTES) * SECTOR_BYTES
     return LoweredTensors(
         table=np.array(rows, dtype=TENSOR),
         index={name: i for i, name in enumerate(tensors)},

@@ -131,11 +131,14 @@ class Slab:
         for axis in (0, 1):
             np.cumsum(covers, axis=axis, out=covers)
         heights, widths = self._sizes(rows, cols)
-        step = max(1, CELLS_AT_ONCE // max(1, len(cols)))
-        return sum(
-            int(heights[at : at + step] @ ((covers[:-1, :-1][at : at + step] > 0) @ widths))
-            for at in range(0, len(heights), step)
-        )
+        # What begins behind what is not covered has a part of that one's last sector.
+        begun = SECTOR_BYTES * (np.minimum(cols[:-1] * self.wide, self.row["row_bytes"]) % SECTOR_BYTES > 0)
+        step, total = max(1, CELLS_AT_ONCE // max(1, len(cols))), 0
+        for at in range(0, len(heights), step):
+            covered = covers[:-1, :-1][at : at + step] > 0
+            alone = covered & ~np.pad(covered, ((0, 0), (1, 0)))[:, :-1]
+            total += int(heights[at : at + step] @ (covered @ widths + alone @ begun))
+        return total
 
     def _sizes(self, rows: np.ndarray, cols: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows and bytes between neighbouring edges, of granules in whole sectors; their products are bytes [B]."""
@@ -143,8 +146,8 @@ class Slab:
         below, right = np.minimum(rows * self.high, self.row["rows"]), np.minimum(cols * self.wide, row_bytes)
         if self.row["packed"] == 1 and self.wide >= row_bytes:
             whole_rows = np.ones(max(0, len(cols) - 1), dtype=np.int64)
-            return np.diff(_in_granules(below * row_bytes, self.high * row_bytes)), whole_rows
-        return np.diff(below), np.diff(_in_granules(right, self.wide))
+            return np.diff(_in_sectors(below * row_bytes)), whole_rows
+        return np.diff(below), np.diff(_in_sectors(right))
 
 
 def _edges(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -165,12 +168,6 @@ def _counted(places: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     times = np.bincount(places, minlength=size)
     occupied = np.flatnonzero(times)
     return occupied, times[occupied]
-
-
-def _in_granules(until: np.ndarray, size: int) -> np.ndarray:
-    """Bytes up to somewhere, in granules of that size, each of whole sectors [B]."""
-    granule_bytes: np.ndarray = until // size * _in_sectors(size) + _in_sectors(until % size)
-    return granule_bytes
 
 
 def _in_sectors(size_bytes: Any) -> Any:

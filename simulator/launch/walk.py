@@ -4,9 +4,9 @@
 `tally` is what never depends on caches: how often each step runs, and how many bytes it asks for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from math import gcd
 
 import numpy as np
 
@@ -125,17 +125,6 @@ def steps(body: tuple[Step | Loop, ...], around: tuple[Loop, ...] = ()) -> Itera
             yield node, around
 
 
-def reads_again(program: TileProgram) -> bool:
-    """Whether a CTA walks the same tiles once more for every turn of a loop around, so that L1 may serve them again."""
-    for step, around in steps(program.body):
-        for tile in step.loads:
-            variables = dict(tile.row).keys() | dict(tile.col).keys()
-            moves = [loop.counter in variables for loop in around]
-            if any(later and not sooner for sooner, later in pairwise(moves)):
-                return True
-    return False
-
-
 def matmuls_of(launch: Launch) -> int:
     """How many of the two matmuls of attention a launch computes: a step has one of tiles for each."""
     return max((len(step.work.matmuls) for step, _ in steps(launch.program.body)), default=0)
@@ -143,7 +132,22 @@ def matmuls_of(launch: Launch) -> int:
 
 def tally(program: TileProgram) -> Tally:
     """Exact totals over all items, from one period of them."""
-    return scaled(tally_items(program, 0, program.period_items), program.item_count // program.period_items)
+    period = byte_period(program)
+    return scaled(tally_items(program, 0, period), program.item_count // period)
+
+
+def byte_period(program: TileProgram) -> int:
+    """Items after which as many bytes move again: all, where rows of tiles begin differently within sectors."""
+    for step, _ in steps(program.body):
+        for tile in (*step.loads, *step.stores):
+            tensor = program.tensor(tile.tensor)
+            moves = [tensor.pitch_bytes * factor for _, factor in tile.row]
+            moves += [tensor.element_bytes * factor for _, factor in tile.col]
+            apart = gcd(SECTOR_BYTES, tensor.rows * tensor.pitch_bytes if tensor.slabs > 1 else 0, *moves)
+            width = tile.cols * tensor.element_bytes
+            if tile.lists is None and cdiv(width - apart, SECTOR_BYTES) >= cdiv(width, SECTOR_BYTES):
+                return program.item_count
+    return program.period_items
 
 
 def executions_of(program: TileProgram) -> dict[str, int]:
@@ -202,7 +206,7 @@ def item_totals(
     return executions, loads, stores
 
 
-def _value(value: int | str, columns: dict[str, np.ndarray], items: int) -> np.ndarray:
+def _value(value: int | str, columns: Mapping[str, np.ndarray], items: int) -> np.ndarray:
     return columns[value] if isinstance(value, str) else np.full(items, value, dtype=np.int64)
 
 
@@ -226,40 +230,51 @@ def _tile_bytes(
     zero_bytes = tile.zero_bytes if boxes else 0
     if tile.lists is not None:
         pieces = _listed_pieces(tile.lists, around, columns, items)
-        return pieces * moved_bytes(tensor, tile.rows, tile.cols) + np.rint(pieces * zero_bytes).astype(np.int64)
+        return np.rint(pieces * (_piece_bytes(tensor, tile, tile.lists) + zero_bytes)).astype(np.int64)
     used = {name for name, _ in tile.row} | {name for name, _ in tile.col}
     others = _trips(tuple(loop for loop in around if loop.counter not in used), columns, items)
     row_cases = _extents(tile.row, tile.rows, None if boxes else tensor.rows, around, columns, items)
     col_cases = _extents(tile.col, tile.cols, tensor.cols, around, columns, items)
-    total = np.rint(_trips(around, columns, items) * zero_bytes).astype(np.int64)
-    begin = _begin_in_sector(tensor, tile, around, columns, items)
+    total = np.rint(_trips(around, columns, items) * zero_bytes)
+    begins = begins_in_sector(tensor, tile, around, columns)
     for row_count, rows in row_cases:
         for col_count, cols in col_cases:
-            touched = np.where(cols > 0, begin + cols * tensor.element_bytes, 0)
-            per_row = -(-touched // SECTOR_BYTES) * SECTOR_BYTES
-            packed = -(-rows * tensor.row_bytes // SECTOR_BYTES) * SECTOR_BYTES
             whole = (cols == tensor.cols) & (tensor.pitch_bytes == tensor.row_bytes)
-            total += others * row_count * col_count * np.where(whole, packed, rows * per_row)
-    return total
+            width = np.where(whole, rows * tensor.row_bytes, cols * tensor.element_bytes)
+            sectors = np.mean([-(-(begin + width) // SECTOR_BYTES) for begin in begins], axis=0)
+            moved = np.where(whole, 1, rows) * sectors * SECTOR_BYTES
+            total += others * row_count * col_count * np.where(width > 0, moved, 0)
+    return np.rint(total).astype(np.int64)
 
 
-def _begin_in_sector(
-    tensor: Tensor, tile: Tile, around: tuple[Loop, ...], columns: dict[str, np.ndarray], items: int
-) -> np.ndarray:
-    """How far behind the begin of a sector rows of a tile begin, per item [B]; 0 where that changes from row to row."""
-    begin = np.zeros(items, dtype=np.int64)
+def _piece_bytes(tensor: Tensor, tile: Tile, lists: Lists) -> float:
+    """Bytes that a piece of a listed tile moves, in the mean of all that are listed [B]."""
+    width = tile.cols * tensor.element_bytes
+    begins = lists.pieces @ np.array((tensor.pitch_bytes, tensor.element_bytes)) % SECTOR_BYTES
+    if tile.cols >= tensor.cols or tile.rows > 1 or not len(begins):
+        return moved_bytes(tensor, tile.rows, tile.cols)
+    return SECTOR_BYTES * float(np.mean(-(-(begins + width) // SECTOR_BYTES)))
+
+
+def begins_in_sector(
+    tensor: Tensor, tile: Tile, around: tuple[Loop, ...], columns: Mapping[str, np.ndarray]
+) -> list[np.ndarray]:
+    """How far behind the begin of a sector rows of a tile begin, per item [B]: all that rows and iterations come to."""
+    begin, apart = np.zeros(1, dtype=np.int64), SECTOR_BYTES
     loops = {loop.counter: loop for loop in around}
-    if tensor.pitch_bytes % SECTOR_BYTES:
-        return begin
-    for name, coefficient in tile.col:
-        if name not in loops:
-            begin += coefficient * columns[name]
-            continue
-        first, step = (_value(value, columns, items) for value in (loops[name].first, loops[name].step))
-        if (coefficient * step * tensor.element_bytes % SECTOR_BYTES).any():
-            return np.zeros(items, dtype=np.int64)
-        begin += coefficient * first
-    return begin * tensor.element_bytes % SECTOR_BYTES
+    if tensor.pitch_bytes == tensor.row_bytes:
+        begin = columns.get(tile.slab, begin) * (tensor.rows * tensor.pitch_bytes)
+    if tile.rows > 1 and tile.cols < tensor.cols:
+        apart = gcd(apart, tensor.pitch_bytes)
+    for terms, size in ((tile.row, tensor.pitch_bytes), (tile.col, tensor.element_bytes)):
+        for name, coefficient in terms:
+            if name not in loops:
+                begin = begin + coefficient * size * columns[name]
+                continue
+            first, step = (_value(value, columns, 1) for value in (loops[name].first, loops[name].step))
+            begin = begin + coefficient * size * first
+            apart = gcd(apart, int(np.gcd.reduce(coefficient * size * step)))
+    return [(begin + shift) % SECTOR_BYTES for shift in range(0, SECTOR_BYTES, apart)]
 
 
 def _listed_pieces(lists: Lists, around: tuple[Loop, ...], columns: dict[str, np.ndarray], items: int) -> np.ndarray:

@@ -12,10 +12,10 @@ of ragged tiles stands in for none but ragged ones. docs/accuracy.md says what t
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import pairwise, product
 
-from ..launch.program import Launch
-from ..launch.walk import reads_again
+from ..launch.program import Launch, TileProgram
+from ..launch.walk import steps
 
 Constants = dict[str, int | float | bool | str]
 
@@ -92,3 +92,14 @@ def _key(launch: Launch, constants: Constants) -> str:
 
 def _text(value: int | float | bool | str) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def reads_again(program: TileProgram) -> bool:
+    """Whether a CTA walks the same tiles once more for every turn of a loop around, so that L1 may serve them again."""
+    for step, around in steps(program.body):
+        for tile in step.loads:
+            variables = dict(tile.row).keys() | dict(tile.col).keys()
+            moves = [loop.counter in variables for loop in around]
+            if any(later and not sooner for sooner, later in pairwise(moves)):
+                return True
+    return False

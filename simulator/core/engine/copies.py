@@ -5,10 +5,14 @@ Partition p may hold a copy of the share that is homed in partition h: entry (gr
 
 import numpy as np
 
+from ...limits import SECTOR_BYTES
 from ..jit import compiled, inlined
 from ..scatter import scatter
 from .links import Rates, write_hbm
 from .lru import DIRTY, STATE, Lru, drop, insert, is_present, mark_dirty, touch
+
+BEFORE, BEHIND = 1, 2
+"""Granules beside one that have a part of its first sector, or of its last."""
 
 
 @inlined
@@ -22,6 +26,17 @@ def list_of(l2: Lru, parts: int, partition: int, granule: int) -> int:
     """The group of sets that a granule falls into: neighbours are spread evenly (golden ratio)."""
     groups = len(l2.lists) // parts
     return partition * groups + (((granule * 0x9E3779B1) & 0xFFFFFFFF) * groups >> 32)
+
+
+@inlined
+def brought_along(l2: Lru, parts: int, granule: int, home: int, beside: int) -> int:
+    """Bytes of a share that granules beside it have brought to its home with theirs [B]."""
+    shared = 0
+    if beside & BEFORE and is_present(l2, copy_of(parts, granule - 1, home, home)):
+        shared += SECTOR_BYTES // parts
+    if beside & BEHIND and is_present(l2, copy_of(parts, granule + 1, home, home)):
+        shared += SECTOR_BYTES // parts
+    return shared
 
 
 @compiled

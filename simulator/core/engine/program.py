@@ -25,6 +25,7 @@ TENSOR = np.dtype(
         ("granule_row_bytes", np.int64),
         ("rows", np.int64),
         ("row_bytes", np.int64),
+        ("pitch_bytes", np.int64),  # from row to row
         ("packed", np.int64),  # whether rows follow each other without a gap
         ("fold", np.int64),  # granules after which numbers repeat
         ("folded", np.int64),  # whether there are more of them

@@ -13,7 +13,7 @@ from ...limits import LINE_BYTES, SECTOR_BYTES
 from ..jit import compiled, inlined
 from ..scatter import scatter
 from .additions import add
-from .copies import copy_of, keep_written, list_of, renew
+from .copies import BEFORE, BEHIND, brought_along, copy_of, keep_written, list_of, renew
 from .fetching import fetch, fetch_to_add
 from .l1 import look_up
 from .links import (
@@ -103,8 +103,13 @@ def _access_at(
     if rows <= 0 or width <= 0 or row < 0 or col < 0:
         return time
     whole = tensor.packed == 1 and width == tensor.row_bytes
-    row_bytes = _in_sectors_from(col, width)
-    total = _in_sectors(rows * width) if whole else rows * row_bytes
+    slab_row = environment[slot, tile.slab] * tensor.rows + row
+    begin = slab_row * tensor.pitch_bytes + col
+    total = _in_sectors_from(begin, rows * width) if whole else rows * _in_sectors_from(begin, width)
+    if not whole and rows > 1 and tensor.pitch_bytes % SECTOR_BYTES != 0:
+        for other in range(1, rows):
+            total += _in_sectors_from(begin + other * tensor.pitch_bytes, width) - _in_sectors_from(begin, width)
+    row_bytes = _in_sectors_from(begin, width) if rows == 1 or not whole else _in_sectors_from(col, width)
     high, wide = tensor.granule_rows, tensor.granule_row_bytes
     per_row, fold, stride = tensor.row_granules, tensor.fold, tensor.sampling_stride
     slab = environment[slot, tile.slab] * tensor.slab_granules
@@ -113,7 +118,6 @@ def _access_at(
     if wide < tensor.row_bytes:
         first_col, last_col = col // wide, (col + width - 1) // wide
     # L1 tells extents apart by where they begin, also those of one granule.
-    slab_row = environment[slot, tile.slab] * tensor.rows + row
     start = slab_row * (_in_sectors(tensor.row_bytes) // SECTOR_BYTES) + col // SECTOR_BYTES
     tag = start * len(program.tensors) + tile.tensor
     if through_l1:
@@ -163,7 +167,13 @@ def _access_at(
         skipped = 0 if stride == 1 else (-(i + first_col)) % stride
         for j in range(first_col + skipped, last_col + 1, stride):
             part_width = min((j + 1) * wide, col + width) - max(j * wide, col)
-            size = stride * (_in_sectors(part_rows * part_width) if whole else part_rows * _in_sectors(part_width))
+            address = tensor.address + (slab_row - row + max(i * high, row)) * tensor.pitch_bytes + max(j * wide, col)
+            length = part_rows * part_width if whole else part_width
+            follows = j > first_col or (whole and i > first_row)
+            sectors = _in_sectors_from(address, length)
+            if follows and address % SECTOR_BYTES != 0:
+                sectors -= SECTOR_BYTES  # asked for with the part before it
+            size = stride * (sectors if whole else part_rows * sectors)
             turns = int(size * turn / row_bytes)
             granule = slab + i * per_row + (j if stride == 1 else j // stride)
             window = 0
@@ -173,10 +183,17 @@ def _access_at(
             place = granule * high * wide + (max(i * high, row) - i * high) * wide + max(j * wide, col) - j * wide
             place += tensor.base * TENSOR_BYTES
             granule += tensor.base
+            beside = 0
+            if stride == 1 and rates.interleaved and (whole or high == 1):
+                # What lies in a sector together with the granule before it, or behind it, comes with either.
+                if address % SECTOR_BYTES != 0 and not follows and (tensor.packed == 1 or j > 0):
+                    beside = BEFORE if max(j * wide, col) == j * wide and max(i * high, row) == i * high else 0
+                goes_on = tensor.packed == 1 or j + 1 < per_row
+                if (address + length) % SECTOR_BYTES != 0 and goes_on and granule + 1 < tensor.base + fold:
+                    beside |= BEHIND
             if tensor.folded == 1 and memory.windows[granule] != window:
                 renew(memory.l2, memory.ready, memory.free, memory.counter, rates, granule, time)
                 memory.windows[granule] = window
-            address = tensor.address + (slab_row - row + max(i * high, row)) * tensor.row_bytes + max(j * wide, col)
             known = translate(memory.translated, memory.free, rates, address, time)
             if store:
                 if tile.adds == 1:
@@ -187,12 +204,12 @@ def _access_at(
                 # The port has taken what atomics that give back bring.
                 _write_granule(
                     memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size,
-                    turns * (1 - tile.added), cost, sm, time, passing,
+                    turns * (1 - tile.added), cost, sm, time, passing, beside,
                 )  # fmt: skip
             else:
                 gives_back = tile.adds == 1
                 arrival = _read_granule(
-                    memory, rates, granule, place, size, turns, stride, how, sm, time, gives_back
+                    memory, rates, granule, place, size, turns, stride, how, sm, time, gives_back, beside
                 )  # fmt: skip
                 if gives_back:
                     known = max(known, add(memory.slices, rates, place, size, part, tile.integers == 1, near, time))
@@ -206,13 +223,13 @@ def _access_at(
 @inlined
 def _read_granule(
     memory: Memory, rates: Rates, granule: int, place: int, size: int, turns: int, stride: int, how: Reading, sm: int,
-    time: float, gives_back: bool,
+    time: float, gives_back: bool, beside: int,
 ) -> float:  # fmt: skip
     """An SM reads a granule through coalescer and L2.
 
     Args:
         as `fetch`; place: as of `additions.add`; turns: bytes that L2 could give in the time [B];
-        gives_back: whether atomics do, which nobody else gets.
+        gives_back: whether atomics do, which nobody else gets; beside: granules that a sector is shared with.
 
     Returns:
         When it arrives at the SM's port.
@@ -237,6 +254,8 @@ def _read_granule(
         first = scatter(granule) % parts
         last, share = first + 1, size
     share = int(share * how.grown)
+    known = int(beside & BEFORE and ready[granule - 1] >= rates.after_begin)
+    known += int(beside & BEHIND and ready[granule + 1] >= rates.after_begin)
     fetched, touched_before, brought = False, ready[granule] >= rates.after_begin, counter[HBM_READ]
     for home in range(first, last):
         copy = copy_of(parts, granule, near, home)
@@ -245,12 +264,13 @@ def _read_granule(
                 touch(l2, list_of(l2, parts, near, granule), copy)
         else:
             fetched = True
-            arrival = fetch(l2, free, counter, rates, granule, near, home, share, stride, how, time)
+            missing = max(0, share - brought_along(l2, parts, granule, home, beside)) if beside else share
+            arrival = fetch(l2, free, counter, rates, granule, near, home, missing, stride, how, time)
             done = max(done, arrival)
     # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
     done = max(done, ready[granule])
     if not touched_before:
-        counter[TOUCHED] += size
+        counter[TOUCHED] += max(0, size - known * SECTOR_BYTES)
         counter[FIRST] += counter[HBM_READ] - brought
         ready[granule] = max(time, rates.after_begin)
     if fetched:
@@ -264,7 +284,7 @@ def _read_granule(
 @compiled
 def _write_granule(
     l2: Lru, ready: np.ndarray, free: np.ndarray, counter: np.ndarray, rates: Rates, granule: int, size: int,
-    turns: int, cost: float, sm: int, time: float, passing: bool,
+    turns: int, cost: float, sm: int, time: float, passing: bool, beside: int,
 ) -> None:  # fmt: skip
     """An SM writes a granule to its home, and keeps a copy in its own partition; other copies are dropped.
 
@@ -274,7 +294,7 @@ def _write_granule(
         size: of the granule [B].
         turns: bytes that L2 could take in the time [B].
         cost: how many times as long as in one long row HBM takes.
-        passing: L2 drops it before all else.
+        passing: L2 drops it before all else; beside: granules that a sector is shared with.
     """
     parts, near = rates.partitions, near_partition(rates, sm)
     ready[granule] = max(ready[granule], rates.after_begin)  # not for the launch to fetch
@@ -288,7 +308,8 @@ def _write_granule(
         if home != near:
             counter[FABRIC] += share
             serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
-        written = keep_written(l2, parts, granule, near, home, share, passing)
+        kept = max(0, share - brought_along(l2, parts, granule, home, beside)) if beside else share
+        written = keep_written(l2, parts, granule, near, home, kept, passing)
         if written > 0:
             write_hbm(free, counter, rates, written, cost, time)
 

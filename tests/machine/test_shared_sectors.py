@@ -1,0 +1,56 @@
+"""Rows whose bytes are no whole sectors: what a sector holds of two of them comes from device memory once."""
+
+import pytest
+from machine.toys import GPU, ONE_PARTITION, cost, launch, run
+from tilesight.simulator.device.device import Device
+from tilesight.simulator.dtypes import DTYPES
+from tilesight.simulator.launch.program import Launch, Step, Tensor, Tile, affine
+from tilesight.simulator.launch.walk import tally
+
+ROWS = 96
+"""Of up to 130 elements of two bytes: less than an L2 holds."""
+
+
+def rows(width: int, *, count: int = ROWS, apart: int = 1, flat: bool = True, stores: bool = False) -> Launch:
+    """CTA i loads or stores row `apart` x i of a matrix, or of a vector that holds its rows one after the other."""
+    high = count * apart
+    shape = (1, high * width) if flat else (high, width)
+    tensor = Tensor(
+        name="X", role="output" if stores else "input", slabs=1, rows=shape[0], cols=shape[1], dtype=DTYPES["fp16"]
+    )
+    places = {"col": affine(r=width)} if flat else {"row": affine(r=1)}
+    tile = Tile(tensor="X", slab="slab", rows=1, cols=width, **places)  # type: ignore[arg-type]
+    step = Step(name="row", stores=(tile,)) if stores else Step(name="row", loads=(tile,))
+    return launch((step,), (tensor,), [(0, apart * number) for number in range(count)], ("slab", "r"))
+
+
+def sectors(width: int, apart: int = 1) -> int:
+    """Bytes of the sectors that each row touches, added up."""
+    begins = [2 * width * apart * number for number in range(ROWS)]
+    return sum(32 * ((begin + 2 * width - 1) // 32 - begin // 32 + 1) for begin in begins)
+
+
+@pytest.mark.parametrize("gpu", [ONE_PARTITION, GPU])
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("width", [16, 20, 41, 120, 125])
+def test_rows_side_by_side_are_read_once_and_asked_for_by_each(width: int, flat: bool, gpu: Device) -> None:
+    """Rows of 82 B would come as 96 from device memory, and enter SMs as 96 where they are 96 or 128."""
+    program = rows(width, flat=flat)
+    seen = run(program, gpu=gpu, costs={"row": cost(10)})
+    assert tally(program.program).load_bytes == {"X": sectors(width)}
+    # What two SMs ask for at once one unit asks L2 for.
+    assert seen.l2_read_bytes <= sectors(width)
+    assert seen.hbm_read_bytes == pytest.approx(2 * width * ROWS, abs=32)
+
+
+@pytest.mark.parametrize("width", [20, 41])
+def test_rows_apart_share_no_sector(width: int) -> None:
+    """Every fourth row: each has its first and its last sector alone."""
+    seen = run(rows(width, apart=4), gpu=ONE_PARTITION, costs={"row": cost(10)})
+    assert seen.hbm_read_bytes == sectors(width, apart=4)
+
+
+def test_rows_side_by_side_are_written_back_once() -> None:
+    """2,000 rows of 82 B: all but what L2 holds goes to device memory, not 96 B for each."""
+    seen = run(rows(41, count=2000, stores=True), gpu=ONE_PARTITION, costs={"row": cost(10)})
+    assert seen.hbm_write_bytes == pytest.approx(2000 * 82 - ONE_PARTITION.l2_bytes, abs=256)
