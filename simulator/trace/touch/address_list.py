@@ -1,12 +1,12 @@
 """Listings: addresses that are no affine function of the iteration, listed for each: pages, gathered rows, L1 misses.
 
-What is listed are pieces of one size: rectangles, or the longest multiple of a sector that all runs are made of. A CTA
+What is listed are pieces of one size: rectangles, or runs of so many sectors. A CTA
 of fewer iterations than the representative does in its last ones what the representative does in its own; but where
 its probe threads are masked otherwise there, it does what the representative does in an iteration that is masked so.
 """
 
 from dataclasses import dataclass
-from math import gcd
+from typing import TypedDict
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from .footprints import Rectangle, Runs, rectangles_of
 MOST_PIECES = 1 << 22
 """Pieces of a use that may be listed."""
 MOST_RECTANGLES = 16
-"""Different rectangles of a use that may be listed as such; of more, pieces of their rows are listed."""
+"""Different rectangles, or lengths of runs, of a use that may be listed as such; of more, runs are, or their parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +72,54 @@ def listings_of(
             _of_rectangle(rectangle, origins, runs_it & (kind == number), at, done) for number, rectangle in rectangles
         )
     # Runs of one shape, at one offset within a sector, touch the same sectors from their origin.
-    key_of = np.where(runs_it, kind * SECTOR_BYTES + origins % SECTOR_BYTES, -1)
-    offsets_of, width = _offsets_of(kinds, np.flatnonzero(np.bincount(key_of.reshape(-1) + 1)[1:]).tolist())
-    sizes = np.zeros(len(kinds) * SECTOR_BYTES + 1, dtype=np.int64)
-    for key, offsets in offsets_of.items():
-        sizes[key] = len(offsets)
-    counts = sizes[key_of]
+    key_of = np.where(runs_it, kind * SECTOR_BYTES + origins % SECTOR_BYTES, -1).reshape(-1)
+    sectors_of = _sectors_of(kinds, np.flatnonzero(np.bincount(key_of + 1)[1:]).tolist())
+    counts = np.zeros(len(kinds) * SECTOR_BYTES + 1, dtype=np.int64)
+    for key, (_, lengths) in sectors_of.items():
+        counts[key] = len(lengths)
+    counts = counts[key_of]
     if counts.sum() > MOST_PIECES:
         return ()
-    firsts = np.concatenate(([0], np.cumsum(counts.reshape(-1))[:-1])).reshape(ctas, most)
-    starts = np.zeros(int(counts.sum()), dtype=np.int64)
-    for key, offsets in offsets_of.items():
+    firsts = np.cumsum(counts) - counts
+    starts, lengths = np.zeros((2, int(counts.sum())), dtype=np.int64)
+    for key, (offsets, sizes) in sectors_of.items():
         where = key_of == key
         places = firsts[where][:, None] + np.arange(len(offsets))
-        starts[places] = origins[where][:, None] + offsets
-    spans = np.stack([firsts.reshape(-1), counts.reshape(-1)], axis=1)
-    return (AddressList(starts=starts, piece=Rectangle(0, 1, 0, width), spans=spans, at=at, until=at + done),)
+        starts[places], lengths[places] = origins.reshape(-1)[where][:, None] + offsets, sizes
+    listed = by_length(np.repeat(np.arange(len(counts)), counts), starts, lengths, len(counts))
+    return tuple(AddressList(**pieces, at=at, until=at + done) for pieces in listed)
+
+
+class Pieces(TypedDict):
+    """What an `AddressList` says of pieces of one size."""
+
+    starts: Array
+    piece: Rectangle
+    spans: Array
+
+
+def by_length(lists: Array, starts: Array, lengths: Array, count: int) -> list[Pieces]:
+    """Runs of sectors, those of each length together; of more lengths than may be listed, cut into powers of two.
+
+    Args:
+        lists: index of the list of each run, rising; starts: its address [B]; lengths: in sectors; count: of lists.
+    """
+    if len(np.unique(lengths)) > MOST_RECTANGLES:
+        cuts = [(lengths >> bit & 1 > 0, 1 << bit) for bit in range(int(lengths.max()).bit_length())]
+    else:
+        cuts = [(lengths == length, length) for length in np.unique(lengths).tolist() or [1]]
+    listed = []
+    for chosen, length in cuts:
+        counts = np.bincount(lists[chosen], minlength=count)
+        before = lengths[chosen] // (2 * length) * (2 * length)  # in longer pieces
+        listed.append(
+            Pieces(
+                starts=starts[chosen] + before * SECTOR_BYTES,
+                piece=Rectangle(0, 1, 0, length * SECTOR_BYTES),
+                spans=np.stack([np.cumsum(counts) - counts, counts], axis=1),
+            )
+        )
+    return listed
 
 
 def _as_masked(kind: Array, masks: Array, numbers: Array, rank: int) -> Array:
@@ -104,26 +136,20 @@ def _as_masked(kind: Array, masks: Array, numbers: Array, rank: int) -> Array:
     return kind
 
 
-def _offsets_of(kinds: list[Runs], keys: list[int]) -> tuple[dict[int, Array], int]:
-    """Runs cut into pieces of one length: key -> offsets of the pieces from the origin, int64; the length [B].
+def _sectors_of(kinds: list[Runs], keys: list[int]) -> dict[int, tuple[Array, Array]]:
+    """Runs as sectors: key -> offsets of the runs from the origin [B], and sectors of each, both int64.
 
     Args:
         kinds: shapes; keys: index of a shape x bytes of a sector + offset of the origin in its sector.
     """
-    cut: dict[int, tuple[Array, Array]] = {}
-    width = 0
+    sectors: dict[int, tuple[Array, Array]] = {}
     for key in keys:
         number, residue = divmod(key, SECTOR_BYTES)
-        begins = np.array([start for start, _ in kinds[number]], dtype=np.int64)
+        begins = np.array([start for start, _ in kinds[number]], dtype=np.int64) + residue
         ends = begins + np.array([length for _, length in kinds[number]], dtype=np.int64)
-        low = (begins + residue) // SECTOR_BYTES * SECTOR_BYTES - residue
-        high = -(-(ends + residue) // SECTOR_BYTES) * SECTOR_BYTES - residue
-        cut[key] = low, high
-        width = gcd(width, *(high - low).tolist())
-    return {
-        key: np.concatenate([np.arange(first, last, width) for first, last in zip(low, high, strict=True)] or [low])
-        for key, (low, high) in cut.items()
-    }, width
+        first = begins // SECTOR_BYTES
+        sectors[key] = first * SECTOR_BYTES - residue, -(-ends // SECTOR_BYTES) - first
+    return sectors
 
 
 def _of_rectangle(rectangle: Rectangle, origins: Array, where: Array, at: Array, done: Array) -> AddressList:

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from tilesight.simulator.limits import SECTOR_BYTES
 from tilesight.simulator.trace.program.pitches import Piece, rows_of
-from tilesight.simulator.trace.touch.address_list import MOST_RECTANGLES, AddressList, listings_of
+from tilesight.simulator.trace.touch.address_list import MOST_RECTANGLES, AddressList, by_length, listings_of
 from tilesight.simulator.trace.touch.footprints import (
     Rectangle,
     Runs,
@@ -99,13 +100,31 @@ def test_lists_tell_the_last_iterations_from_the_end() -> None:
     assert lists_of(listings[1]) == [[], [], [1024], [], [512]]
 
 
-def test_many_rectangles_are_listed_by_what_divides_them() -> None:
-    """Runs of 64 and 96 bytes as sectors, where each would be a rectangle by itself."""
+def test_many_rectangles_are_listed_by_the_length_of_their_rows() -> None:
+    """Runs of two, three and four sectors, where each would be a rectangle by itself."""
     ragged = tuple((1024 * number, 64 + 32 * (number % 2)) for number in range(MOST_RECTANGLES + 1))
-    (listing,) = listings_of(np.array([[0, 1 << 20]]), [ragged, ((0, 128),)], done=np.array([2]), tail=1)
-    assert listing.piece == Rectangle(0, 1, 0, 32)
-    assert lists_of(listing)[0][:5] == [0, 32, 1024, 1056, 1088]
-    assert lists_of(listing)[1] == [(1 << 20) + at for at in range(0, 128, 32)]
+    two, three, four = listings_of(np.array([[0, 1 << 20]]), [ragged, ((0, 128),)], done=np.array([2]), tail=1)
+    assert [listing.piece.width for listing in (two, three, four)] == [64, 96, 128]
+    assert lists_of(two) == [[2048 * number for number in range(MOST_RECTANGLES // 2 + 1)], []]
+    assert lists_of(three) == [[2048 * number + 1024 for number in range(MOST_RECTANGLES // 2)], []]
+    assert lists_of(four) == [[], [1 << 20]]
+
+
+def test_runs_of_many_lengths_are_cut_into_powers_of_two() -> None:
+    """So that few pieces lie alone: of a run of seven sectors four, two and one."""
+    lengths = np.arange(1, MOST_RECTANGLES + 2)
+    lists, starts = np.arange(len(lengths)) % 2, 4096 * np.arange(len(lengths))
+    order = np.argsort(lists, kind="stable")
+    listed = by_length(lists[order], starts[order], lengths[order], 2)
+    assert [pieces["piece"].width for pieces in listed] == [32, 64, 128, 256, 512]
+    taken: list[int] = []
+    for pieces in listed:
+        assert pieces["spans"][:, 1].sum() == len(pieces["starts"])
+        sectors = range(0, pieces["piece"].width, SECTOR_BYTES)
+        taken += [int(start) + sector for start in pieces["starts"] for sector in sectors]
+    assert sorted(taken) == [4096 * number + 32 * at for number, size in enumerate(lengths) for at in range(size)]
+    of_seven = [int(start) for pieces in listed for start in pieces["starts"] if 6 * 4096 <= start < 7 * 4096]
+    assert of_seven == [6 * 4096 + at for at in (6 * 32, 4 * 32, 0)]
 
 
 def piece(rectangle: Rectangle, *base: int, stride: int = 0, trips: int = 1) -> Piece:

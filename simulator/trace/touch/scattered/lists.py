@@ -20,9 +20,8 @@ from ...nests import OUTSIDE
 from ...positions import Iteration
 from ..access_keys import PAST_L1, AccessKey, path_of
 from ..access_patterns import AccessPattern, IrregularAddresses
-from ..address_list import MOST_PIECES, MOST_RECTANGLES, AddressList
+from ..address_list import MOST_PIECES, AddressList, by_length
 from ..cta_class import CtaClass
-from ..footprints import Rectangle
 from ..phases import Part
 from .sectors import (
     SECTOR_BITS,
@@ -165,33 +164,14 @@ def _runs(numbers: Array, layers: Array) -> tuple[Array, Array]:
 def _listings(
     lists: Array, starts: Array, lengths: Array, per_cta: int, sectors: UseSectors
 ) -> tuple[AddressList, ...]:
-    """Listings of runs, one for each length, or of their longest common piece where there would be too many.
+    """Listings of runs, as of `by_length`.
 
     Args:
         lists: index of the list of each run, rising; starts: its address [B]; lengths: in sectors;
         per_cta: lists of a CTA; sectors: that the runs are made of.
     """
-    kinds = np.unique(lengths)
-    if len(kinds) > MOST_RECTANGLES:
-        width = int(np.gcd.reduce(kinds))
-        pieces = lengths // width
-        inside = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-        lists, starts = np.repeat(lists, pieces), np.repeat(starts, pieces) + inside * width * SECTOR_BYTES
-        lengths, kinds = np.full(len(lists), width), np.array([width])
     which, (part, passes) = sectors.which, sectors.passes
     at = which * per_cta
-    listings = []
-    for length in kinds.tolist():
-        of_length = lengths == length
-        counts = np.bincount(lists[of_length], minlength=(int(which.max()) + 1) * per_cta)
-        listings.append(
-            AddressList(
-                starts=starts[of_length],
-                piece=Rectangle(0, 1, 0, length * SECTOR_BYTES),
-                spans=np.stack([np.cumsum(counts) - counts, counts], axis=1),
-                at=at,
-                until=at + per_cta,
-                part_fraction=part / passes if passes else 0.0,
-            )
-        )
-    return tuple(listings)
+    fraction = part / passes if passes else 0.0
+    listed = by_length(lists, starts, lengths, (int(which.max()) + 1) * per_cta)
+    return tuple(AddressList(**pieces, at=at, until=at + per_cta, part_fraction=fraction) for pieces in listed)
