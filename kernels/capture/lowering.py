@@ -55,7 +55,7 @@ def lower(capture: RecordedLaunch, capability: int) -> KernelLaunch:
     function = capture.function
     target = GPUTarget("cuda", capability, WARP_THREADS)
     backend = make_backend(target)
-    pointers = {name: _stand_in(capture, name) for name in capture.tensors}
+    pointers = {name: stand_in(capture, name) for name in capture.tensors}
     given = {**capture.arguments, **pointers}
     options = {name: value for name, value in capture.options.items() if name not in NOT_FOR_THE_COMPILER}
     try:
@@ -180,7 +180,7 @@ def _source_kind(function: Any) -> type[ASTSource]:
     return GluonASTSource
 
 
-def _stand_in(capture: RecordedLaunch, name: str) -> Any:
+def stand_in(capture: RecordedLaunch, name: str) -> Any:
     """What tells the compiler of a tensor: element type, and how far its address is aligned."""
     tensor = capture.tensors[name]
     pointer = _Pointer(tensor)

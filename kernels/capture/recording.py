@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from math import prod
 from operator import index
 from typing import Any
@@ -30,6 +31,7 @@ from ..configurations.points import points_of, text_of
 from ..configurations.space import OPTIONS, Space, Values
 from ..configurations.tuned import Tuned, cache_file, tuned_of
 from ..front_ends.catcher import Catcher
+from .launched import LaunchedKernel
 from .on_gpu import OnGpu
 from .recorded import WHOLE, RecordedLaunch, RecordedTensor, Recording, StorageNumbers
 from .stores import stored_parameters
@@ -111,21 +113,19 @@ class Recorder:
     def jit_run(self) -> Any:
         """What stands for `JITFunction.run`."""
 
-        def run(function: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> None:
-            if warmup:
-                return
-            self.launches.kernels[function.__name__] = constants_of(function)
-            if values := self._values(function):
-                self._try(function, values, args, {**kwargs, "grid": grid}, lambda given: run(function, **given))
-                return
+        def run(function: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+            if not warmup:
+                self.launches.kernels[function.__name__] = constants_of(function)
+                if values := self._values(function):
+                    return self._try(function, values, args, {**kwargs, "grid": grid}, lambda new: run(function, **new))
             capture = self.captured(function, args, grid, kwargs)
-            if prod(capture.grid) <= 0:  # as Triton's launcher has it
-                self.launches.notes[f"kernel {capture.name}: grid {capture.grid} has no CTAs: nothing is launched"] = (
-                    None
-                )
-                return
-            self.launches.append(capture)
-            self._store(capture, {**dict(zip(function.arg_names, args, strict=False)), **kwargs})
+            if not warmup and prod(capture.grid) <= 0:  # as Triton's launcher has it
+                empty = f"kernel {capture.name}: grid {capture.grid} has no CTAs: nothing is launched"
+                self.launches.notes[empty] = None
+            elif not warmup:
+                self.launches.append(capture)
+                self._store(capture, {**dict(zip(function.arg_names, args, strict=False)), **kwargs})
+            return LaunchedKernel(capture, partial(run, function))
 
         return run
 
@@ -155,7 +155,7 @@ class Recorder:
     def autotuner_run(self) -> Any:
         """What stands for `Autotuner.run`: every configuration that it would measure is a launch of its own."""
 
-        def run(tuner: Any, *args: Any, **kwargs: Any) -> None:
+        def run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
             tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
             try:
                 name = innermost(tuner).__name__
@@ -170,11 +170,12 @@ class Recorder:
                         f"kernel {name}: {', '.join(sorted(twice))} is passed, and set by @triton.autotune as well: "
                         "Triton takes it from one place (conflicting meta-parameters); leave it out of the call"
                     )
-                    tuner.fn.run(*args, **{**tuner.configs[0].all_kwargs(), **kwargs})
-                    return
+                    return tuner.fn.run(*args, **{**tuner.configs[0].all_kwargs(), **kwargs})
                 # What prunes may yield its configurations.
                 authors = list(tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs)
-                if not authors:
+                if authors:
+                    tuner.best_config = authors[0]  # for code that asks; which is fastest is not known yet
+                else:
                     self.launches.notes[f"kernel {name}: its early_config_prune leaves no configuration"] = None
                 configs = authors
                 if values := self._values(innermost(tuner)):
@@ -183,8 +184,9 @@ class Recorder:
                 tuned = tuned_of(self._tuned_count, tuner, kwargs, authors)
                 if self._cache_of and tuned.cache_key:
                     tuned = replace(tuned, cache=cache_file(tuner, tuned.cache_key, authors, self._cache_of))
+                launch = partial(tuner.fn.run, *args)
                 given = {**tuner.nargs, **kwargs}
-                self._launch_all(tuned, configs, given, lambda options: tuner.fn.run(*args, **{**kwargs, **options}))
+                return self._launch_all(tuned, configs, given, lambda options: launch(**{**kwargs, **options}))
             finally:
                 tuner.nargs, self._refused = None, None
 
@@ -201,7 +203,7 @@ class Recorder:
         args: Any,
         kwargs: Mapping[str, Any],
         launch: Callable[[dict[str, Any]], Any],
-    ) -> None:
+    ) -> Any:
         """Launch a kernel that is not autotuned: as called, and with values of a space. Args: launch: takes it all."""
         given = {**dict(zip(function.arg_names, args, strict=False)), **kwargs}
         defaults = {name: parameter.default for name, parameter in function.signature.parameters.items()}
@@ -211,13 +213,13 @@ class Recorder:
         )
         configs = points_of([authors], values)
         tuned = Tuned(number=self._tuned_count, kernel=function.__name__, authors=(text_of(authors),))
-        self._launch_all(tuned, configs, given, lambda options: launch({**given, **options}))
+        return self._launch_all(tuned, configs, given, lambda options: launch({**given, **options}))
 
     def _launch_all(
         self, tuned: Tuned, configs: Sequence[Any], given: Mapping[str, Any], launch: Callable[[dict[str, Any]], Any]
-    ) -> None:
-        """Launch each configuration of one launch. Args: given: its arguments; launch: takes a configuration."""
-        before = self._tuned, self._configuration
+    ) -> Any:
+        """Launch each configuration of one launch; the first is given back. Args: given: its arguments."""
+        before, kernels = (self._tuned, self._configuration), []
         written = [config.kwargs for config in configs if text_of(config) in tuned.authors]
         self.launches.tuned.append(tuned)
         self._tuned, self._tuned_count = self._tuned_count, self._tuned_count + 1
@@ -229,7 +231,8 @@ class Recorder:
                 self._refused = None if follows else NUMBERS.format(tuned.kernel)
                 if config.pre_hook is not None:
                     config.pre_hook({**given, **options})
-                launch(options)
+                kernels.append(launch(options))
+            return kernels[0] if kernels else None
         finally:
             self._tuned, self._configuration = before
             self._refused = None

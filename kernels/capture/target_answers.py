@@ -16,7 +16,8 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 
 from ...simulator.device.device import Device
-from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS
+from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS, WORD_BYTES
+from ..compile.kernel_info import read_cubin
 from .harness import harness_code, stand_ins
 from .on_gpu import OnGpu, on_gpu
 
@@ -162,5 +163,12 @@ def driver_of(device: Device, capability: tuple[int, ...]) -> Any:
         set_current_device=lambda *_: None,
         get_active_torch_device=lambda: torch.device("meta"),
         get_device_interface=lambda: torch.cuda,
-        utils=SimpleNamespace(get_device_properties=lambda *_: properties),
+        launcher_cls=lambda *_: None,
+        utils=SimpleNamespace(get_device_properties=lambda *_: properties, load_binary=_loaded),
     )
+
+
+def _loaded(name: str, cubin: bytes, *_: Any) -> tuple[Any, ...]:
+    """What the driver says of a kernel: module, function, registers and spilled words of a thread, and most threads."""
+    info = read_cubin(cubin)[name]
+    return name, name, info.registers, info.frame_bytes // WORD_BYTES, MAX_CTA_THREADS
