@@ -155,6 +155,21 @@ class _Device(nullcontext[None]):
         super().__init__()
 
 
+class Generator(torch.Generator):
+    """The GPU's own: its state is a seed and an offset of Philox, 8 bytes each, which libraries hand to kernels."""
+
+    offset = 0
+
+    def get_state(self) -> torch.Tensor:
+        """Seed and offset as bytes."""
+        return torch.tensor([self.initial_seed(), self.offset], device="cpu").view(torch.uint8)
+
+    def set_state(self, state: torch.Tensor) -> torch.Generator:
+        """Begin from another one."""
+        seed, self.offset = state.view(torch.int64).tolist()
+        return self.manual_seed(seed)
+
+
 def stand_ins(notes: dict[str, None]) -> dict[str, Any]:
     """What stands for parts of `torch.cuda` that code around launches calls. Args: notes: of the recording."""
 
@@ -172,7 +187,7 @@ def stand_ins(notes: dict[str, None]) -> dict[str, Any]:
         "device": _Device,
         "device_of": _Device,
         "_DeviceGuard": _Device,
-        "default_generators": (torch.Generator(),),
+        "default_generators": (Generator(),),
         "CUDAGraph": Graph,
         "graph": lambda *_, **__: Graph(),
         "nvtx": SimpleNamespace(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from triton.runtime.jit import TensorWrapper
 
 from ...simulator.emulator.storage import STORAGE_SHIFT
 from ...simulator.prediction.torch_operation import TorchOperation
@@ -26,6 +27,7 @@ class StorageNumbers:
 
     def __init__(self) -> None:
         self.pointed: dict[int, int] = {}
+        self._asked: dict[int, torch.Tensor] = {}
         self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []  # a storage that is freed would give its identity to another one
 
@@ -40,7 +42,20 @@ class StorageNumbers:
         """Where a tensor begins, in the address space of `emulator.storage`."""
         number = self.number(tensor)
         self.pointed[number] = tensor.untyped_storage().nbytes()
+        self._asked[number] = tensor
         return (number + 1 << STORAGE_SHIFT) + tensor.storage_offset() * tensor.element_size()
+
+    def tensor_of(self, value: Any) -> tuple[torch.Tensor, int | None] | None:
+        """The tensor that an argument stands for, and where in its storage it points to; None: where the tensor begins.
+
+        Beside tensors that is whatever has `data_ptr`, as Triton has it: an address that code has asked a tensor for.
+        """
+        if isinstance(value, torch.Tensor | TensorWrapper):
+            return (value if isinstance(value, torch.Tensor) else value.base), None
+        if not hasattr(value, "data_ptr"):
+            return None
+        number, offset = divmod(value.data_ptr(), 1 << STORAGE_SHIFT)
+        return (self._asked[number - 1], offset) if offset <= self.pointed.get(number - 1, -1) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime.autotuner import Autotuner, Config, Heuristics
-from triton.runtime.jit import JITFunction, TensorWrapper
+from triton.runtime.jit import JITFunction
 
 from ...simulator.device.device import Device, load_device
 from ...simulator.emulator.storage import MOST_VALUES_BYTES
@@ -135,8 +135,7 @@ class Recorder:
             return
         self.mode.values.launched = True
         for name in stored_parameters(capture.function) & set(capture.tensors):
-            value = given[name]
-            tensor = value if isinstance(value, torch.Tensor) else value.base
+            tensor, _ = self.storages.tensor_of(given[name]) or (given[name].base, 0)
             if not tensor.is_meta:
                 self.mode.known.store(tensor, capture.name)
 
@@ -248,10 +247,11 @@ class Recorder:
             if _is_descriptor(value):
                 tensors[name] = self._tensor(value.base, tuple(value.shape), tuple(value.strides))
                 blocks[name], descriptors[name] = tuple(value.block_shape), value
-            elif isinstance(value, torch.Tensor | TensorWrapper):  # as it is, or of another type (`reinterpret`)
-                tensor = value if isinstance(value, torch.Tensor) else value.base
+            elif pointed := self.storages.tensor_of(value):
+                tensor, offset = pointed
                 seen = self._tensor(tensor, tuple(tensor.shape), tuple(tensor.stride()))
-                tensors[name] = replace(seen, dtype=value.dtype)
+                begin = seen.offset_bytes if offset is None else offset
+                tensors[name] = replace(seen, dtype=value.dtype, offset_bytes=begin)
             else:
                 arguments[name] = value
         axes, wrong = _grid(function.__name__, grid, given)

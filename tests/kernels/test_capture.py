@@ -168,3 +168,30 @@ def test_a_view_begins_as_many_bytes_behind_its_storage_as_its_elements_have(dty
     assert given["Y"].offset_bytes == 17 * x.element_size()
     assert given["X"].storage == given["Y"].storage
     assert given["X"].storage_bytes == x.element_size() * 64
+
+
+class Pointer:
+    """What Triton takes for a tensor: an element type, and an address that code has computed."""
+
+    def __init__(self, base: Any, offset: int) -> None:
+        self.dtype = torch.float32
+        self._address = base.data_ptr() + 4 * offset
+
+    def data_ptr(self) -> int:
+        """Its address."""
+        return self._address
+
+
+def test_whatever_has_an_address_is_a_pointer_into_the_tensor_that_was_asked_for_it() -> None:
+    """As wrappers of libraries are, that stand for views which torch has not; bytes are those of the tensor."""
+    with tilesight.capture() as launches:
+        x, y = torch.empty(8192, device="cuda"), torch.empty(4096, device="cuda")
+        double[(16,)](Pointer(x, 4096), Pointer(y, 0), 4096, BLOCK=256)
+    assert launches[0].tensors["X"].offset_bytes == 4 * 4096
+    predicted = tilesight.predict(launches)
+    assert predicted.rows[0].known_accesses == predicted.rows[0].accesses
+    (row,) = predicted.to_dict()["launches"]
+    assert [(tensor["name"], tensor["loaded_bytes"], tensor["stored_bytes"]) for tensor in row["tensors"]] == [
+        ("X", 4 * 4096, 0),
+        ("Y", 0, 4 * 4096),
+    ]

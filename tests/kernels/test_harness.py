@@ -169,3 +169,16 @@ def test_operations_of_torch_are_counted_with_their_flop_and_bytes() -> None:
     attention = counted["scaled_dot_product_attention"]
     assert attention.flop == 2 * 2 * 2 * 8 * 1024 * 1024 * 64
     assert attention.bytes == 2 * (2 * 2 * 8 + 2 * 4) * 1024 * 64
+
+
+def test_the_state_of_the_gpus_generator_is_a_seed_and_an_offset() -> None:
+    """Libraries hand both to kernels that draw, and move the offset on by as many as these take."""
+    with tilesight.capture():
+        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        generator.manual_seed(7)
+        state = generator.get_state()
+        seed, offset = state.view(torch.int64)
+        assert (int(seed), int(offset)) == (7, 0)
+        offset += 12
+        generator.set_state(state)
+        assert generator.get_state().view(torch.int64).tolist() == [7, 12]
