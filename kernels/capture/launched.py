@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from triton.runtime.jit import JITFunction
 
-from .lowering import NOT_FOR_THE_COMPILER, stand_in
+from .lowering import NOT_FOR_THE_COMPILER, passed
 from .recorded import RecordedLaunch
 
 COMPILE: Any = JITFunction.run
@@ -53,7 +53,7 @@ class LaunchedKernel:
     def _compiled(self) -> Any:
         """Triton's own, for the driver that answers for the target; `JITFunction` keeps it from no other one."""
         capture, function = self._capture, self._capture.function
-        given = {**capture.options, **capture.arguments, **{name: stand_in(capture, name) for name in capture.tensors}}
+        given = {**capture.options, **passed(capture)}
         named = {name: value for name, value in given.items() if name not in NOT_FOR_THE_COMPILER}
         with patch.object(function, "device_caches", defaultdict(function.create_binder)):
             compiled = COMPILE(function, grid=capture.grid, warmup=True, **named)

@@ -28,7 +28,7 @@ from ..compile.first_ir import first_ir
 from ..compile.ttir import line_of
 from ..given.arguments import Tensor
 from ..given.launch import Launch, call_of
-from .recorded import WHOLE, RecordedLaunch, RecordedTensor
+from .recorded import WHOLE, RecordedLaunch, RecordedTensor, leaves
 from .stores import stored_parameters
 
 POINTERS = (torch.int64, torch.uint64)
@@ -55,8 +55,7 @@ def lower(capture: RecordedLaunch, capability: int) -> KernelLaunch:
     function = capture.function
     target = GPUTarget("cuda", capability, WARP_THREADS)
     backend = make_backend(target)
-    pointers = {name: stand_in(capture, name) for name in capture.tensors}
-    given = {**capture.arguments, **pointers}
+    given = passed(capture)
     options = {name: value for name, value in capture.options.items() if name not in NOT_FOR_THE_COMPILER}
     try:
         bind = create_function_from_signature(function.signature, function.params, backend)
@@ -77,8 +76,7 @@ def lower(capture: RecordedLaunch, capability: int) -> KernelLaunch:
         raise Refused(f"kernel {capture.name}: num_ctas = {parsed.num_ctas}: clusters are not modelled")
     if reason := refusal_of(capture.name, text, capability):
         raise Refused(reason)
-    if nested := [name for name, kind in signature.items() if not isinstance(kind, str)]:
-        raise Refused(f"kernel {capture.name}: parameter {nested[0]} is a tuple: pass its parts one by one")
+    signature = dict(leaf for pair in signature.items() for leaf in leaves(*pair))
     return KernelLaunch(
         name=capture.name,
         file=str(inspect.getsourcefile(function.fn) or ""),
@@ -180,6 +178,21 @@ def _source_kind(function: Any) -> type[ASTSource]:
     return GluonASTSource
 
 
+def passed(capture: RecordedLaunch) -> dict[str, Any]:
+    """Arguments as Triton's binder takes them: stand-ins in the place of tensors, also of those in tuples."""
+
+    def given(name: str, value: Any) -> Any:
+        if name in capture.tensors:
+            return stand_in(capture, name)
+        if not isinstance(value, tuple):
+            return value
+        items = [given(f"{name}[{place}]", item) for place, item in enumerate(value)]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+
+    names = {**capture.arguments, **capture.tensors}.keys() & {*capture.function.arg_names}
+    return {name: given(name, capture.arguments.get(name)) for name in names}
+
+
 def stand_in(capture: RecordedLaunch, name: str) -> Any:
     """What tells the compiler of a tensor: element type, and how far its address is aligned."""
     tensor = capture.tensors[name]
@@ -237,7 +250,8 @@ def _run_time(capture: RecordedLaunch, signature: Mapping[str, Any]) -> dict[str
 
 def _storages(capture: RecordedLaunch) -> tuple[Storage, ...]:
     storages: dict[int, Storage] = {}
-    stored = {capture.tensors[name].storage for name in stored_parameters(capture.function) & {*capture.tensors}}
+    parameters = stored_parameters(capture.function)
+    stored = {tensor.storage for name, tensor in capture.tensors.items() if name.partition("[")[0] in parameters}
     for name, tensor in capture.tensors.items():
         known = storages.get(tensor.storage)
         if known is None or known.values is None:

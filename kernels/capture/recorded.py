@@ -4,7 +4,7 @@ A tensor is where its storage lies and what is known of it: shapes decide, data 
 Tensors on the `meta` device have none. Those on the CPU have values, which kernels may compute addresses from.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,6 +82,15 @@ class RecordedTensor:
     origin: str = ""
 
 
+def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """What is in a tuple, and in tuples in it, by names such as `strides[1]`; anything else is itself."""
+    if not isinstance(value, tuple):
+        yield name, value
+        return
+    for place, item in enumerate(value):
+        yield from leaves(f"{name}[{place}]", item)
+
+
 WHOLE = frozenset({
     torch.int8, torch.int16, torch.int32, torch.int64, torch.bool,
     torch.uint8, torch.uint16, torch.uint32, torch.uint64,
@@ -96,8 +105,8 @@ class RecordedLaunch:
     Args:
         function: the `JITFunction`.
         grid: CTAs along x, y, z.
-        arguments: by name, without the tensors: numbers, compile-time constants, None.
-        tensors: parameter -> tensor.
+        arguments: by name, without the tensors: numbers, compile-time constants, None; tuples, and what is in them.
+        tensors: parameter -> tensor; those in a tuple are `name[0]` and so on.
         blocks: parameter -> block shape, where it is a tensor descriptor of that tensor, made on the host.
         descriptors: parameter -> that descriptor itself, Triton's or Gluon's, which may hold a layout and a padding.
         options: what was asked of the compiler (num_warps, num_stages, ...).

@@ -8,8 +8,7 @@ that it would measure; heuristics compute their constants as ever. A space adds 
 autotuned as well. Questions for a GPU are answered for the target.
 """
 
-import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -33,7 +32,7 @@ from ..configurations.tuned import Tuned, cache_file, tuned_of
 from ..front_ends.catcher import Catcher
 from .launched import LaunchedKernel
 from .on_gpu import OnGpu
-from .recorded import WHOLE, RecordedLaunch, RecordedTensor, Recording, StorageNumbers
+from .recorded import WHOLE, RecordedLaunch, RecordedTensor, Recording, StorageNumbers, leaves
 from .stores import stored_parameters
 from .target_answers import fake_target
 
@@ -134,10 +133,11 @@ class Recorder:
         if self.mode is None:
             return
         self.mode.values.launched = True
-        for name in stored_parameters(capture.function) & set(capture.tensors):
-            tensor, _ = self.storages.tensor_of(given[name]) or (given[name].base, 0)
-            if not tensor.is_meta:
-                self.mode.known.store(tensor, capture.name)
+        for name, value in (leaf for pair in given.items() for leaf in leaves(*pair)):
+            if name in capture.tensors and name.partition("[")[0] in stored_parameters(capture.function):
+                tensor, _ = self.storages.tensor_of(value) or (value.base, 0)
+                if not tensor.is_meta:
+                    self.mode.known.store(tensor, capture.name)
 
     def heuristics_run(self) -> Any:
         """What stands for `Heuristics.run`: constants that are computed follow the values of a space."""
@@ -242,8 +242,9 @@ class Recorder:
         bound = function.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
         bound.apply_defaults()
         given = dict(bound.arguments)
-        tensors, blocks, descriptors, arguments = {}, {}, {}, {}
-        for name, value in given.items():
+        tensors, blocks, descriptors = {}, {}, {}
+        arguments = {name: value for name, value in given.items() if isinstance(value, tuple)}
+        for name, value in (leaf for pair in given.items() for leaf in leaves(*pair)):
             if _is_descriptor(value):
                 tensors[name] = self._tensor(value.base, tuple(value.shape), tuple(value.strides))
                 blocks[name], descriptors[name] = tuple(value.block_shape), value
@@ -337,14 +338,3 @@ def _beyond(name: str, grid: tuple[int, int, int]) -> str | None:
     if prod(grid) > MAX_GRID:
         return f"kernel {name}: grid {grid}: {prod(grid):,} CTAs: at most {MAX_GRID:,} (2^31 - 1) are predicted"
     return None
-
-
-def needs_arguments(function: Any, given: Collection[str] = ()) -> str:
-    """Names of the parameters that a call with these arguments lacks, as a text; empty where there are none."""
-    parameters = inspect.signature(function).parameters.values()
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return ", ".join(
-        parameter.name
-        for parameter in parameters
-        if parameter.default is parameter.empty and parameter.kind not in variadic and parameter.name not in given
-    )

@@ -3,7 +3,7 @@
 import inspect
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -14,7 +14,6 @@ from triton.runtime.jit import KernelInterface
 
 from ...simulator.names import unknown
 from ...simulator.refusal import UserError
-from .recording import needs_arguments
 
 WITHOUT_GRID = ("Cannot call @triton.jit'd outside", "'Autotuner' object is not callable")
 """What Triton and Python say of a kernel that is called as a function."""
@@ -122,3 +121,14 @@ def raised_by(error: BaseException, path: Path, said: str = "") -> str:
             f"a kernel is called without a grid{where}: kernel[grid](...) launches it ({type(error).__name__}: {text})"
         )
     return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"
+
+
+def needs_arguments(function: Any, given: Collection[str] = ()) -> str:
+    """Names of the parameters that a call with these arguments lacks, as a text; empty where there are none."""
+    parameters = inspect.signature(function).parameters.values()
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return ", ".join(
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in variadic and parameter.name not in given
+    )

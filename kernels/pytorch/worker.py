@@ -19,8 +19,7 @@ from ...simulator.operations.operation import RecordedStep
 from ...simulator.refusal import UserError
 from ..capture.lowering import lower_or_refuse
 from ..capture.recorded import RecordedLaunch
-from ..capture.recording import needs_arguments
-from ..capture.user_function import INPUTS, located, module_of, raised_by, user_function
+from ..capture.user_function import INPUTS, located, module_of, needs_arguments, raised_by, user_function
 from ..compile.call import ValueTexts, to_plain
 from ..kept.opened import FileAccessLog
 from .recorder import DependsOnData

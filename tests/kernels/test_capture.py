@@ -195,3 +195,38 @@ def test_whatever_has_an_address_is_a_pointer_into_the_tensor_that_was_asked_for
         ("X", 4 * 4096, 0),
         ("Y", 0, 4 * 4096),
     ]
+
+
+if missing_package() is None:
+
+    @triton.jit
+    def sum_of(Xs, strides, Out, n, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        total = tl.zeros((BLOCK,), tl.float32)
+        for number in tl.static_range(len(Xs)):
+            total += tl.load(Xs[number] + i * strides[number], mask=i < n)
+        tl.store(Out[0] + i, total, mask=i < n)
+
+
+def test_parts_of_tuples_are_passed_one_by_one() -> None:
+    """Tensors and strides, of which one is 1, and so a constant; bytes are those of each tensor."""
+    with tilesight.capture() as launches:
+        x, wide, y = (torch.empty(4096, width, device="cuda") for width in (1, 4, 1))
+        sum_of[(16,)]((x, wide), (x.stride(0), wide.stride(0)), (y,), 4096, BLOCK=256)
+    (row,) = tilesight.predict(launches).to_dict()["launches"]
+    assert (row["known_accesses"], row["refused"]) == (row["accesses"], None)
+    assert {tensor["name"]: tensor["loaded_bytes"] for tensor in row["tensors"]} == {
+        "Xs[0]": 4 * 4096,
+        "Xs[1]": 16 * 4096,
+        "Out[0]": 0,
+    }
+    assert {tensor["name"]: tensor["stored_bytes"] for tensor in row["tensors"]}["Out[0]"] == 4 * 4096
+
+
+def test_what_is_stored_to_in_a_tuple_has_no_values_afterwards() -> None:
+    """As what is stored to by its own name; what is only read keeps them."""
+    with tilesight.capture():
+        read, stored = torch.zeros(4096, device="cuda"), torch.zeros(4096, device="cuda")
+        sum_of[(16,)]((read,), (1,), (stored,), 4096, BLOCK=256)
+        assert read[0].item() == 0.0
+        assert stored[0].item() != stored[0].item()
