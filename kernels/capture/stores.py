@@ -5,6 +5,7 @@ it is handed to another function of the user's.
 """
 
 import ast
+import builtins
 from functools import lru_cache
 from typing import Any
 
@@ -29,7 +30,7 @@ def stored_parameters(function: Any) -> frozenset[str]:
             if any(word in name for word in STORES):
                 owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
                 reached |= _names([*owner, *call.args[:1], *(word.value for word in call.keywords)])
-            elif name not in parameters and (isinstance(call.func, ast.Name) or name in PARTS):
+            elif name not in {*parameters, *dir(builtins)} and (isinstance(call.func, ast.Name) or name in PARTS):
                 reached |= _names([*call.args, *(word.value for word in call.keywords)])
     before = -1
     while len(reached) > before:

@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import torch
 from torch._library.triton import set_wrap_triton_enabled
+from triton import testing
 from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 
@@ -163,6 +164,7 @@ def driver_of(device: Device, capability: tuple[int, ...]) -> Any:
         set_current_device=lambda *_: None,
         get_active_torch_device=lambda: torch.device("meta"),
         get_device_interface=lambda: torch.cuda,
+        get_benchmarker=lambda: testing.do_bench,
         launcher_cls=lambda *_: None,
         utils=SimpleNamespace(get_device_properties=lambda *_: properties, load_binary=_loaded),
     )

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tilesight.kernels.launch.availability import missing_package
@@ -182,3 +183,21 @@ def test_the_state_of_the_gpus_generator_is_a_seed_and_an_offset() -> None:
         offset += 12
         generator.set_state(state)
         assert generator.get_state().view(torch.int64).tolist() == [7, 12]
+
+
+def test_autotuners_of_libraries_measure_each_configuration_once() -> None:
+    """Subclasses of Triton's that run on their own ask the driver for its benchmark, as `Autotuner._bench` does."""
+
+    class Library(triton.runtime.Autotuner):
+        def run(self, *args: Any, **kwargs: Any) -> Any:
+            self.nargs = dict(zip(self.arg_names, args, strict=False))
+            timings = {config: self._bench(*args, config=config, **kwargs) for config in self.configs}
+            best = min(timings, key=lambda config: timings[config])
+            return self.fn.run(*args, **kwargs, **best.all_kwargs())
+
+    configs = [triton.Config({"BLOCK": block}) for block in (256, 1024)]
+    with tilesight.capture() as launches:
+        x = torch.empty(4096, device="cuda")
+        kernel = Library(square, square.arg_names, configs, ["n"], None, None)
+        kernel[lambda meta: (4096 // meta["BLOCK"],)](x, torch.empty_like(x), 4096)
+    assert [launch.grid[0] for launch in launches] == [16, 4, 16]
