@@ -93,13 +93,14 @@ class UnknownValues:
             return np.asarray(holds & known)
         self._refuse_atomic(place, read(instruction))
         self.refuse_unknown(place, read(instruction), "a branch depends on")
-        if instruction.family == "EXIT" and flow.loop_of(block) < 0:
-            text = "may return on computed values: taken to go on, so its bytes and time are upper bounds"
-            self.notes[f"{self._subject.place_text(place)} {text}"] = None
-            return np.asarray(holds & known)
-        if instruction.family != "BRA" or self._decides_trips(block):
+        decides = self._decides_trips(block) if instruction.family == "BRA" else loop >= 0
+        if instruction.family != "BRA" or decides:
             names = self._names(self._origins_of(place, read(instruction)))
             values = f"values computed from tensor {names[0]}" if names else "computed values"
+            if instruction.family == "EXIT" and not decides:
+                text = f"may return on {values}: taken to go on, so bytes and time are upper bounds"
+                self.notes[f"{self._subject.place_text(place)} {text}"] = None
+                return np.asarray(holds & known)
             what = "how often a loop runs" if instruction.family == "BRA" else "which threads go on"
             raise Refused(
                 f"{self._subject.place_text(place)}: {what} depends on {values}: cannot be predicted from code alone"
