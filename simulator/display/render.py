@@ -26,8 +26,6 @@ RESOURCES = {
     "launch": "launch overhead",
 }
 """Bottleneck -> its name in a sentence."""
-ROOFS = {name: RESOURCES[name] for name in ("hbm", "tensor", "mufu")} | {"fill": "bandwidth into the SMs"}
-"""What a roofline is limited by -> its name in a sentence."""
 
 
 def to_json(value: Mapping[str, object] | Sequence[Mapping[str, object]]) -> str:

@@ -6,9 +6,8 @@ from math import ceil
 from statistics import median
 
 from .. import units
-from ..closed_form.roofline import roofline
 from ..display.columns import rate_text as rate_text
-from ..display.render import RESOURCES, ROOFS, bound_text, fitting, percent, plural, table, times, wrapped
+from ..display.render import RESOURCES, bound_text, fitting, percent, plural, table, times, wrapped
 from ..explore.candidate import ERROR_FRACTIONS, Candidate, error_kinds
 from ..explore.explore import Exploration
 from ..explore.ranking import band_text as band_text
@@ -16,6 +15,7 @@ from ..explore.ranking import options_that_vary, ranking_columns, ranking_rows
 from ..explore.ranking import short_text as short_option_text
 from ..prediction.prediction import Prediction
 from ..schedules.registry import find_schedule
+from .simulate import roofline_text
 
 AS_FAST = 1.02
 """Times closer than this are told as equal: the order within it is not reliable."""
@@ -94,11 +94,7 @@ def why_lines(exploration: Exploration) -> list[str]:
     rest = sorted(launch.causes.items(), key=lambda item: -item[1])
     text = ", ".join(f"{name} {percent(share)}" for name, share in rest[1 : 1 + MOST_CAUSES])
     lines.append(f"  - bound by {bound_text(launch)} ({RESOURCES[launch.bottleneck]}); then {text}")
-    bound = roofline(exploration.problem, exploration.device)
-    lines.append(
-        f"  - Roofline: {units.duration(bound.bound_s)} ({ROOFS[bound.bottleneck]});"
-        f" this takes {times(total.time_s / bound.bound_s)}"
-    )
+    lines.append(f"  - Roofline: {roofline_text(prediction, exploration.device)}")
     if prediction.spilled_bytes_per_thread:
         lines.append(
             f"  ! it spills {prediction.spilled_bytes_per_thread} B per thread; this prediction is less certain"

@@ -6,6 +6,7 @@ from typing import Any
 from matplotlib.ticker import MaxNLocator
 
 from .. import units
+from ..closed_form.roofline import tensor_peak_flop_per_s
 from ..display.render import bound_text, config_text, times
 from ..explore.candidate import Candidate
 from ..explore.explore import Exploration
@@ -20,7 +21,6 @@ from .series import (
     heat_maps,
     intensity_flop_per_byte,
     multiplies,
-    roofs,
 )
 
 SPILL_MARK = "!"
@@ -132,21 +132,21 @@ def _moved_text(value_bytes: int, least_bytes: int) -> str:
 
 def draw_roofline(ax: Any, tips: Tips, exploration: Exploration) -> None:
     """Rate over intensity of all configurations under the roofs of the device; those that spill are crosses."""
-    lines = roofs(exploration)
+    device, dtype = exploration.device, exploration.problem.dtype
+    peaks = [tensor_peak_flop_per_s(device, dtype, clock) for clock in (0.0, device.tensor_clock_hz)]
+    (peak, sustained), bandwidth = peaks, device.hbm_read_bytes_per_s
     best = best_of_each(exploration)
     shown = [item for item in exploration.ranked if item.prediction]
     totals = [item.prediction.total for item in shown if item.prediction] + [
         prediction.total for prediction in best.values()
     ]
     xs = [intensity_flop_per_byte(total) for total in totals]
-    ridge = lines.peak_flop_per_s / lines.hbm_bytes_per_s
-    low, high = min([*xs, 10]) / 3, max([*xs, ridge]) * 3
-    draw_roofs(ax, low, high, lines.hbm_bytes_per_s, lines.peak_flop_per_s)
-    sustained = lines.sustained_flop_per_s
+    low, high = min([*xs, 10]) / 3, max([*xs, peak / bandwidth]) * 3
+    draw_roofs(ax, low, high, bandwidth, peak)
     dashed = {"color": INK, "lw": 1.1, "ls": (0, (4, 3))}
-    ax.plot([sustained / lines.hbm_bytes_per_s, high], [sustained] * 2, **dashed)
-    note = f"tensor cores {units.rate(lines.peak_flop_per_s)}; dashed: {units.rate(sustained)} at the sustained clock"
-    ax.annotate(note, (high, lines.peak_flop_per_s), (0, 4), textcoords="offset points", ha="right", fontsize=8)
+    ax.plot([sustained / bandwidth, high], [sustained] * 2, **dashed)
+    note = f"tensor cores {units.rate(peak)}; dashed: {units.rate(sustained)} at the sustained clock"
+    ax.annotate(note, (high, peak), (0, 4), textcoords="offset points", ha="right", fontsize=8)
     for name in dict.fromkeys(item.schedule for item in shown):
         for spills, mark in ((False, "o"), (True, "x")):
             some = [item for item in shown if item.schedule == name and spills == _spills(item)]

@@ -3,7 +3,6 @@
 import re
 from dataclasses import dataclass
 
-from ..closed_form.roofline import tensor_peak_flop_per_s
 from ..explore.candidate import Candidate
 from ..explore.explore import Exploration
 from ..prediction.prediction import Prediction
@@ -111,22 +110,3 @@ def multiplies(exploration: Exploration) -> bool:
 def intensity_flop_per_byte(total: Traffic) -> float:
     """Operations of matrix products per byte at HBM; one byte where none moves."""
     return total.matmul_flop / max(1, total.hbm_bytes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Roofs:
-    """The lines of a roofline plot: HBM reads [B/s], tensor cores at the boost and at the sustained clock [FLOP/s]."""
-
-    hbm_bytes_per_s: float
-    peak_flop_per_s: float
-    sustained_flop_per_s: float
-
-
-def roofs(exploration: Exploration) -> Roofs:
-    """The roofs of the device for the problem's type."""
-    device, dtype = exploration.device, exploration.problem.dtype
-    return Roofs(
-        hbm_bytes_per_s=device.hbm_read_bytes_per_s,
-        peak_flop_per_s=tensor_peak_flop_per_s(device, dtype),
-        sustained_flop_per_s=tensor_peak_flop_per_s(device, dtype, device.tensor_clock_hz),
-    )

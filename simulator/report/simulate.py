@@ -6,7 +6,7 @@ from textwrap import wrap
 from .. import units
 from ..closed_form.roofline import roofline
 from ..device.device import Device
-from ..display.render import RESOURCES, ROOFS, bar, bound_text, config_text, percent, plural, times
+from ..display.render import RESOURCES, bar, bound_text, config_text, percent, plural, times
 from ..prediction.bottleneck import LAUNCH, TAIL, WAIT
 from ..prediction.prediction import LaunchPrediction, Prediction
 from ..traffic import Traffic
@@ -128,13 +128,16 @@ def total_lines(prediction: Prediction, device: Device) -> list[str]:
         f"  Compulsory   {units.traffic(compulsory)} at HBM ({prediction.problem.MOVES});"
         f" this moves {times(total.hbm_bytes / compulsory)}{stayed}"
     )
-    bound = roofline(prediction.problem, device)
-    lines.append(
-        f"  Roofline     {units.duration(bound.bound_s)} ({ROOFS[bound.bottleneck]});"
-        f" this takes {times(total.time_s / bound.bound_s)}"
-    )
+    lines.append(f"  Roofline     {roofline_text(prediction, device)}")
     fits = "" if prediction.fits else "; DOES NOT FIT"
     lines.append(
         f"  Peak memory  {units.capacity(prediction.peak_memory_bytes)} of {units.capacity(device.hbm_bytes)}{fits}"
     )
     return lines
+
+
+def roofline_text(prediction: Prediction, device: Device) -> str:
+    """The least time of the problem on any schedule, and the prediction's over it."""
+    bound = roofline(prediction.problem, device)
+    least = f"{units.duration(bound.bound_s)} ({RESOURCES[bound.bottleneck]})"
+    return f"{least}; this takes {times(prediction.time_s / bound.bound_s)}"

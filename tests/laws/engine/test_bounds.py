@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
+from closed_forms.roofline import launch_roofline
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws.cases import Case, cases
 from machine.toys import ONE_PARTITION, TILE_BYTES, run, sweeps
-from tilesight.simulator.closed_form.roofline import launch_roofline
 
 laws = settings(max_examples=150)
 ROUNDING = 1e-9

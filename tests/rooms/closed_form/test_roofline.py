@@ -3,15 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from closed_forms.roofline import launch_roofline, ridge_flop_per_byte
 from hypothesis import given
 from hypothesis import strategies as st
-from tilesight.simulator.closed_form.roofline import (
-    Roofline,
-    launch_roofline,
-    ridge_flop_per_byte,
-    roofline,
-    tensor_peak_flop_per_s,
-)
+from tilesight.simulator.closed_form.roofline import Roofline, bounds, roofline, tensor_peak_flop_per_s
 from tilesight.simulator.device.device import catalogue, load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
@@ -43,8 +38,8 @@ def launches_of(problem: AttentionProblem, schedule: str) -> tuple[Launch, ...]:
     return chosen.launches(problem, chosen.default, H200)
 
 
-def by_name(problem: AttentionProblem, schedule: str, l2: str = "cold") -> dict[str, Roofline]:
-    return {launch.name: launch_roofline(launch, H200, l2=l2) for launch in launches_of(problem, schedule)}
+def by_name(problem: AttentionProblem, schedule: str) -> dict[str, Roofline]:
+    return {launch.name: launch_roofline(launch, H200, l2="cold") for launch in launches_of(problem, schedule)}
 
 
 def test_a100_tensor_cores_reach_312_tflop_per_s() -> None:
@@ -66,15 +61,15 @@ def test_long_prompts_are_bound_by_tensor_cores() -> None:
     bound = roofline(PREFILL, H200)
     assert bound.bottleneck == "tensor"
     assert bound.bound_s == bound.tensor_s
-    assert bound.intensity_flop_per_byte == 2048 > bound.ridge_flop_per_byte
+    assert bound.tensor_flop / bound.hbm_bytes == 2048 > ridge_flop_per_byte(H200, "fp16")
 
 
 def test_decoding_is_bound_by_device_memory() -> None:
     """One query row of each of eight heads uses each key once: about 8 FLOP/B, far below the ridge."""
     bound = roofline(DECODE, H200)
     assert bound.bottleneck == "hbm"
-    assert bound.intensity_flop_per_byte == pytest.approx(8, rel=0.01)
-    assert bound.intensity_flop_per_byte < bound.ridge_flop_per_byte
+    assert bound.tensor_flop / bound.hbm_bytes == pytest.approx(8, rel=0.01)
+    assert ridge_flop_per_byte(H200, "fp16") > 9
 
 
 def test_exponentials_take_half_as_long_as_products_at_head_dim_128() -> None:
@@ -91,46 +86,22 @@ def test_exponentials_bind_below_head_dim_64() -> None:
     assert bound.mufu_s / bound.tensor_s == pytest.approx(2 * CLOCKS)
 
 
-def test_bytes_into_the_sms_bind_where_tiles_are_tiny() -> None:
-    """Given by the caller; 132 SMs take 64 B a cycle each."""
-    bound = roofline(PREFILL, H200, smem_fill_bytes=10**13)
-    assert bound.bottleneck == "fill"
-    assert bound.bound_s == pytest.approx(1e13 / (132 * H200.sm_fill_bytes_per_cycle * H200.boost_clock_hz))
-
-
-def test_given_traffic_and_operations_replace_the_least() -> None:
-    """A schedule's own bytes, e.g. those of a closed form, bound that schedule."""
-    size_bytes = round(2e-3 * H200.hbm_read_bytes_per_s)
-    bound = roofline(PREFILL, H200, hbm_read_bytes=size_bytes, hbm_write_bytes=0, tensor_flop=0, exp_count=0)
-    assert bound.bound_s == bound.hbm_s == pytest.approx(2e-3)
-    assert bound.intensity_flop_per_byte == 0
-    assert roofline(PREFILL, H200, hbm_read_bytes=0, hbm_write_bytes=0).intensity_flop_per_byte == float("inf")
-
-
 def test_outputs_that_fit_into_l2_need_not_reach_device_memory() -> None:
     """Dirty lines may still be in L2 when the kernel ends, so only what exceeds L2 is sure to be written."""
     inputs_s = DECODE.compulsory.read_bytes / H200.hbm_read_bytes_per_s
     assert roofline(DECODE, H200).hbm_s == inputs_s
-    written = roofline(DECODE, H200, hbm_write_bytes=H200.l2_bytes + 10**9)
+    moved = DECODE.compulsory.read_bytes, H200.l2_bytes + 10**9
+    written = bounds(H200, "fp16", moved, tensor_flop=0, exp_count=0)
     assert written.hbm_s - inputs_s == pytest.approx(1e9 / H200.hbm_write_bytes_per_s)
-
-
-def test_warm_inputs_that_fit_into_l2_need_not_be_read() -> None:
-    """What exceeds the capacity is sure to be read."""
-    small = replace(PREFILL, seqlen_q=256, seqlen_k=256)
-    assert roofline(small, H200, l2="warm").hbm_s == 0 < roofline(small, H200).hbm_s
-    spared = roofline(DECODE, H200).hbm_s - roofline(DECODE, H200, l2="warm").hbm_s
-    assert spared == pytest.approx(H200.l2_bytes / H200.hbm_read_bytes_per_s)
 
 
 @given(problems, st.sampled_from(catalogue()))
 def test_bound_is_its_slowest_resource(problem: AttentionProblem, name: str) -> None:
     """And no resource is negative, on any device of the catalogue."""
     bound = roofline(problem, load_device(name))
-    times = {"hbm": bound.hbm_s, "tensor": bound.tensor_s, "mufu": bound.mufu_s, "fill": bound.fill_s}
+    times = {"hbm": bound.hbm_s, "tensor": bound.tensor_s, "mufu": bound.mufu_s}
     assert min(times.values()) >= 0
     assert bound.bound_s == max(times.values()) == times[bound.bottleneck]
-    assert bound.tensor_sustained_s >= bound.tensor_s
 
 
 @given(problems)
@@ -171,9 +142,3 @@ def test_types_that_a_device_cannot_multiply_are_named() -> None:
     """An A100 has no fp8 tensor cores."""
     with pytest.raises(ValueError, match=r"dtype = 'fp8': .*A100.* has no tensor instruction for it"):
         roofline(replace(PREFILL, dtype="fp8"), A100)
-
-
-def test_l2_is_cold_or_warm() -> None:
-    """Nothing else, and the message says so."""
-    with pytest.raises(ValueError, match=r"l2 = 'hot': must be cold or warm"):
-        roofline(PREFILL, H200, l2="hot")  # type: ignore[arg-type]
