@@ -1,12 +1,11 @@
-"""Code around launches, as public files end in: clocks, streams and comparisons, which have nothing to measure here.
+"""Code around launches, as public files end in: clocks and comparisons, which have nothing to measure here.
 
 Benchmarks run what they are given once; times are nan; comparisons of tensors without data pass, and a note says so.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from math import nan
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -17,7 +16,6 @@ from torch.utils._pytree import tree_leaves
 from .on_gpu import NO_DATA, OnGpu
 
 BENCHMARKS = ("do_bench", "do_bench_cudagraph")
-GRAPHS = "CUDA graphs are not recorded: name a function that makes its launches itself"
 once: Callable[..., Any] | None = None
 """What runs in place of a benchmark of Triton's, while launches are recorded or replayed."""
 
@@ -90,121 +88,3 @@ class GeneratorOnCpu(torch.Generator):
         """Args: device: that it is asked for."""
         made: GeneratorOnCpu = super().__new__(cls, device="cpu")
         return made
-
-
-class Event:
-    """In place of `torch.cuda.Event`: nothing runs, so no time passes."""
-
-    cuda_event = 0
-
-    def __init__(self, *_: Any, **__: Any) -> None: ...
-
-    def record(self, *_: Any, **__: Any) -> None:
-        """Nothing is under way."""
-
-    wait = synchronize = record
-
-    def query(self) -> bool:
-        """All is done."""
-        return True
-
-    def elapsed_time(self, _: Any) -> float:
-        """No time is known [ms]."""
-        return nan
-
-
-class Stream(nullcontext[None]):
-    """In place of `torch.cuda.Stream`: launches are recorded in the order of their calls, whatever their stream."""
-
-    cuda_stream = stream_id = device_index = 0
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        super().__init__()
-
-    def synchronize(self, *_: Any) -> None:
-        """Nothing is under way."""
-
-    wait_stream = wait_event = synchronize
-
-    def record_event(self, event: Any = None) -> Any:
-        """An event."""
-        return event or Event()
-
-    def query(self) -> bool:
-        """All is done."""
-        return True
-
-    def is_capturing(self) -> bool:
-        """No graph is made of it."""
-        return False
-
-
-class Graph:
-    """In place of `torch.cuda.CUDAGraph`, which code may name but not make."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        raise RuntimeError(GRAPHS)
-
-
-class _Device(nullcontext[None]):
-    """A `with` block on one of the GPUs, of which there is one."""
-
-    idx = 0
-
-    def __init__(self, *_: Any) -> None:
-        super().__init__()
-
-
-class Generator(torch.Generator):
-    """The GPU's own: its state is a seed and an offset of Philox, 8 bytes each, which libraries hand to kernels."""
-
-    offset = 0
-
-    def get_state(self) -> torch.Tensor:
-        """Seed and offset as bytes."""
-        return torch.tensor([self.initial_seed(), self.offset], device="cpu").view(torch.uint8)
-
-    def set_state(self, state: torch.Tensor) -> torch.Generator:
-        """Begin from another one."""
-        seed, self.offset = state.view(torch.int64).tolist()
-        return self.manual_seed(seed)
-
-
-def stand_ins(notes: dict[str, None]) -> dict[str, Any]:
-    """What stands for parts of `torch.cuda` that code around launches calls. Args: notes: of the recording."""
-
-    class Timed(Event):
-        def elapsed_time(self, other: Any) -> float:
-            notes[NO_DATA] = None
-            return super().elapsed_time(other)
-
-    answers: dict[str, Any] = {
-        "Event": Timed,
-        "Stream": Stream,
-        "current_stream": lambda *_: Stream(),
-        "default_stream": lambda *_: Stream(),
-        "stream": lambda stream=None: stream or Stream(),
-        "device": _Device,
-        "device_of": _Device,
-        "_DeviceGuard": _Device,
-        "default_generators": (Generator(),),
-        "CUDAGraph": Graph,
-        "graph": lambda *_, **__: Graph(),
-        "nvtx": SimpleNamespace(
-            **{name: _answering(None) for name in ("range_push", "range_pop", "mark")}, range=_answering(nullcontext())
-        ),
-    }
-    # An answer of its own for each: torch's compiler refuses to load where two names have one function.
-    answers |= {name: _answering(None) for name in NOTHING_DONE} | {name: _answering(0) for name in NO_BYTES}
-    return answers
-
-
-NOTHING_DONE = (
-    "set_stream", "set_device", "synchronize", "init", "_lazy_init", "_lazy_call",
-    "manual_seed", "manual_seed_all", "seed", "seed_all", "empty_cache", "ipc_collect", "reset_peak_memory_stats",
-)  # fmt: skip
-NO_BYTES = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
-
-
-def _answering(answer: Any) -> Callable[..., Any]:
-    return lambda *_, **__: answer

@@ -19,8 +19,9 @@ from triton.runtime.driver import driver
 from ...simulator.device.device import Device
 from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS, WORD_BYTES
 from ..compile.kernel_info import read_cubin
-from .harness import harness_code, stand_ins
+from .harness import harness_code
 from .on_gpu import OnGpu, on_gpu
+from .streams import StreamOrder, stand_ins
 
 CUDA = "13.0"
 """What a torch that was built for CPUs alone is said to be built with; libraries ask whether, not with which."""
@@ -36,21 +37,7 @@ def fake_target(device: Device, mode: OnGpu) -> Iterator[None]:
     """Have torch and Triton speak of a device as if it were there. Args: mode: what tensors are told by."""
     properties = properties_of(device)
     capability = properties.major, properties.minor
-    answers: dict[str, Any] = {
-        "is_available": lambda: True,
-        "is_initialized": lambda: True,
-        "is_bf16_supported": lambda *_, **__: True,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "get_device_capability": lambda *_, **__: capability,
-        "get_device_name": lambda *_, **__: properties.name,
-        "get_device_properties": lambda *_, **__: properties,
-        "get_arch_list": lambda: [f"sm_{capability[0]}{capability[1]}"],
-        "mem_get_info": lambda *_, **__: (device.hbm_bytes, device.hbm_bytes),
-        **stand_ins(mode.notes),
-    }
-    active = "_active" if hasattr(driver, "_active") else "active"  # Triton 3.4
-    before = getattr(driver, active)
+    answers = answers_of(device, properties, StreamOrder(mode.notes))
     with ExitStack() as stack:
         answer_cuda(stack, answers)
         _answer_accelerator(stack, answers)
@@ -60,11 +47,20 @@ def fake_target(device: Device, mode: OnGpu) -> Iterator[None]:
         stack.enter_context(harness_code(mode))
         stack.enter_context(set_wrap_triton_enabled(False))
         _run_eagerly(stack, mode.notes)
-        driver.set_active(driver_of(device, capability))
-        try:
-            yield
-        finally:
-            setattr(driver, active, before)
+        stack.enter_context(active_driver(driver_of(device, capability)))
+        yield
+
+
+@contextmanager
+def active_driver(made: Any) -> Iterator[None]:
+    """Have Triton ask a driver that is made up for its GPU."""
+    active = "_active" if hasattr(driver, "_active") else "active"  # Triton 3.4
+    before = getattr(driver, active)
+    driver.set_active(made)
+    try:
+        yield
+    finally:
+        setattr(driver, active, before)
 
 
 def properties_of(device: Device) -> Any:
@@ -86,6 +82,23 @@ def properties_of(device: Device) -> Any:
         max_threads_per_block=MAX_CTA_THREADS,
         gcnArchName="",
     )
+
+
+def answers_of(device: Device, properties: Any, order: StreamOrder, gpus: int = 1) -> dict[str, Any]:
+    """What `torch.cuda` answers, by name. Args: properties: of the device; order: of streams; gpus: that there are."""
+    capability = properties.major, properties.minor
+    return stand_ins(order) | {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "is_bf16_supported": lambda *_, **__: True,
+        "device_count": lambda: gpus,
+        "current_device": lambda: 0,
+        "get_device_capability": lambda *_, **__: capability,
+        "get_device_name": lambda *_, **__: properties.name,
+        "get_device_properties": lambda *_, **__: properties,
+        "get_arch_list": lambda: [f"sm_{capability[0]}{capability[1]}"],
+        "mem_get_info": lambda *_, **__: (device.hbm_bytes, device.hbm_bytes),
+    }
 
 
 def answer_cuda(stack: ExitStack, answers: dict[str, Any]) -> None:

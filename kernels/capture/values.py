@@ -104,7 +104,7 @@ class Values(TorchDispatchMode):
         on_gpu = self._for_gpu or any(self._known.is_on_gpu(tensor) for tensor in tensors)
         element = element_of(self._known, function, args, options) if on_gpu else None
         result = self._computed(function, packet, args, options, tensors, on_gpu)
-        written = _written(function, args, options)
+        written = written_by(function._schema, args, options)
         for tensor in written or tree_leaves(result):
             if isinstance(tensor, torch.Tensor):
                 self._known.fill(tensor, element)
@@ -133,7 +133,7 @@ class Values(TorchDispatchMode):
     def _computed(
         self, function: Any, packet: str, args: Any, options: dict[str, Any], tensors: list[torch.Tensor], on_gpu: bool
     ) -> Any:
-        written = _written(function, args, options)
+        written = written_by(function._schema, args, options)
         fills = packet in FILLS or function._overloadname.endswith("out")
         places = _places(packet, args, options)
         unread = written if fills or places else []
@@ -263,10 +263,10 @@ def _twin(leaf: Any) -> Any:
     return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device=META)
 
 
-def _written(function: Any, args: Any, options: dict[str, Any]) -> list[torch.Tensor]:
+def written_by(schema: Any, args: Any, options: dict[str, Any]) -> list[torch.Tensor]:
     """Tensors that an operation writes to, as its schema says."""
     written = []
-    for place, argument in enumerate(function._schema.arguments):
+    for place, argument in enumerate(schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = options.get(argument.name) if argument.kwarg_only or place >= len(args) else args[place]
             written += [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]

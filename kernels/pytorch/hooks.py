@@ -19,15 +19,13 @@ import torch
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from triton.runtime.driver import driver
 
 from ...simulator.device.device import Device
-from ..capture.harness import GeneratorOnCpu, stand_ins
-from ..capture.target_answers import CUDA, answer_cuda, driver_of, properties_of
+from ..capture.harness import GeneratorOnCpu
+from ..capture.streams import StreamOrder
+from ..capture.target_answers import CUDA, active_driver, answer_cuda, answers_of, driver_of, properties_of
 from .device_guard import device_in_cpp, lacking
 from .padding import padding_for
-from .streams import StreamOrder
-from .streams import stand_ins as followed
 
 DYNAMO = "torch._dynamo"
 
@@ -83,8 +81,6 @@ def fake_cuda_device(device: Device, order: StreamOrder, gpus: int = 1) -> Itera
     made, notes = properties_of(device), order.notes
     properties = namedtuple("Properties", vars(made))(**vars(made))  # hashable, as torch's is
     compiler_hooked = False
-    active = "_active" if hasattr(driver, "_active") else "active"  # Triton 3.4
-    before = getattr(driver, active)
     with ExitStack() as stack:
         _answer(stack, device, properties, order, gpus)
         stack.enter_context(device_in_cpp())
@@ -96,11 +92,8 @@ def fake_cuda_device(device: Device, order: StreamOrder, gpus: int = 1) -> Itera
                 _hook_device_interface(stack, properties)
                 _hook_compiler(stack, device, notes)
 
-        driver.set_active(_driver(device, properties))
-        try:
-            yield hook_compiler
-        finally:
-            setattr(driver, active, before)
+        stack.enter_context(active_driver(_driver(device, properties)))
+        yield hook_compiler
 
 
 def hide_fakes(stack: ExitStack) -> None:
@@ -141,27 +134,14 @@ def replace(stack: ExitStack, path: str, value: Any, is_new: bool = False) -> An
 
 def _answer(stack: ExitStack, device: Device, properties: Any, order: StreamOrder, gpus: int) -> None:
     """What Python code asks of `torch.cuda`, and what fake tensors ask."""
-    answers: dict[str, Any] = (
-        stand_ins(order.notes)
-        | followed(order)
-        | {
-            "is_available": lambda: True,
-            "is_initialized": lambda: True,
-            "is_bf16_supported": lambda *_, **__: True,
-            "device_count": lambda: gpus,
-            "current_device": lambda: 0,
-            "get_device_capability": lambda *_, **__: (properties.major, properties.minor),
-            "get_device_name": lambda *_, **__: properties.name,
-            "get_device_properties": lambda *_, **__: properties,
-            "get_arch_list": lambda: [f"sm_{properties.major}{properties.minor}"],
-            "mem_get_info": lambda *_, **__: (device.hbm_bytes, device.hbm_bytes),
-            "get_rng_state": lambda *_, **__: torch.empty(16, dtype=torch.uint8),
-            "set_rng_state": lambda *_, **__: None,
-            "is_current_stream_capturing": lambda: False,
-            "_exchange_device": lambda *_: 0,
-            "_maybe_exchange_device": lambda *_: 0,
-        }
-    )
+    answers: dict[str, Any] = {
+        **answers_of(device, properties, order, gpus),
+        "get_rng_state": lambda *_, **__: torch.empty(16, dtype=torch.uint8),
+        "set_rng_state": lambda *_, **__: None,
+        "is_current_stream_capturing": lambda: False,
+        "_exchange_device": lambda *_: 0,
+        "_maybe_exchange_device": lambda *_: 0,
+    }
     for name in answers:
         if not hasattr(torch.cuda, name):
             raise lacking(f"torch.cuda.{name}")

@@ -15,10 +15,11 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from torch.utils._pytree import tree_map
 
 from ...simulator.operations.operation import Operation, Phase
+from ..capture.streams import StreamOrder
+from ..capture.values import MOST_WHOLE, written_by
 from .layers.native import parts_of
 from .places import SourceLocations
-from .storages import MOST_VALUES, WHOLE, Storages, is_real, outside, parts_in, tensors_in
-from .streams import StreamOrder
+from .storages import WHOLE, Storages, is_real, outside, parts_in, tensors_in
 
 MOST_ON_CPU = 1 << 22
 """Elements of a tensor on the CPU from which on it has no data: parameters on their way to the device."""
@@ -164,7 +165,7 @@ class Recorder(TorchDispatchMode):
         inputs = [x for x in given if _is_on_device(x) and not any(x is other for other in written)]
         outputs = [x for x in made if _is_on_device(x)]
         if schema is not None and not made:
-            outputs = [x for x in _written(schema, args, options) if _is_on_device(x)]
+            outputs = [x for x in written_by(schema, args, options) if _is_on_device(x)]
         for tensor in (*inputs, *outputs):
             self.note_tensor(tensor)
         if not launches or not (inputs or outputs) or not self.is_on:
@@ -213,7 +214,7 @@ class Recorder(TorchDispatchMode):
         """Results of an operation of the device on known whole numbers; None: there are none."""
         dtype = options.get("dtype")
         makes = _type(options.get("device")) == "cuda" and not (dtype is not None and dtype.is_floating_point)
-        if not given and not (makes and _elements(name, args) <= MOST_VALUES):
+        if not given and not (makes and _elements(name, args) <= MOST_WHOLE):
             return None
         if name in NO_KERNEL or getattr(function, "is_view", True) or (all(map(is_real, given)) and not makes):
             return None
@@ -221,7 +222,7 @@ class Recorder(TorchDispatchMode):
 
     def _keep_values(self, name: str, schema: Any, args: Any, options: Any, made: Any, values: Any) -> None:
         """Have values of what an operation has made, or forget those of what it wrote to."""
-        written = [x for x in (*made, *_written(schema, args, options)) if _is_on_device(x)]
+        written = [x for x in (*made, *written_by(schema, args, options)) if _is_on_device(x)]
         if values is None:
             for tensor in written:
                 if tensor.dtype in WHOLE:
@@ -286,16 +287,6 @@ def _is_of_cpu(name: str, given: Any, args: Any, options: Any) -> bool:
     if not given:
         return device in ("", "cpu") and _elements(name, args) <= MOST_ON_CPU
     return all(is_real(tensor) and tensor.numel() <= MOST_ON_CPU for tensor in given) and device in ("", "cpu")
-
-
-def _written(schema: Any, args: Any, options: Any) -> list[torch.Tensor]:
-    """Tensors that an operation writes to, as its schema says."""
-    written: list[torch.Tensor] = []
-    for place, argument in enumerate(schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = args[place] if place < len(args) else options.get(argument.name)
-            written += tensors_in(value)
-    return written
 
 
 def _only_written(schema: Any, args: Any, options: Any) -> list[torch.Tensor]:

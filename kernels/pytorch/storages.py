@@ -16,9 +16,8 @@ from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wr
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ...simulator.operations.operation import Operand
+from ..capture.values import MOST_WHOLE
 
-MOST_VALUES = 1 << 24
-"""Elements of a tensor from which on it is data: no values are kept of it."""
 BLOCK_BYTES = 512
 """Of which torch's allocator gives multiples (`kMinBlockSize`)."""
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool})
@@ -107,14 +106,14 @@ class Storages:
         number, size = self.number(tensor), tensor.untyped_storage().nbytes()
         whole = elements * tensor.element_size() == size
         may = whole or (number >= self._first_made and not self.origin(tensor))
-        if may and number not in self._values and size <= MOST_VALUES * tensor.element_size():
+        if may and number not in self._values and size <= MOST_WHOLE * tensor.element_size():
             with outside():
                 self._values[number] = torch.zeros(size, dtype=torch.uint8).untyped_storage()
         return self.values(tensor)
 
     def keep(self, tensor: torch.Tensor, values: torch.Tensor) -> None:
         """Have values of a tensor of the device that fills its storage; floats and large ones are not kept."""
-        if tensor.dtype not in WHOLE or tensor.numel() > MOST_VALUES or values.dtype != tensor.dtype:
+        if tensor.dtype not in WHOLE or tensor.numel() > MOST_WHOLE or values.dtype != tensor.dtype:
             return
         if tensor.untyped_storage().nbytes() == values.untyped_storage().nbytes():
             self._values[self.number(tensor)] = values.untyped_storage()
@@ -144,7 +143,7 @@ class Storages:
         """
         if str(function) in FILLS_IN_PLACE and len(given) == 1:
             self.writable(given[0], given[0].numel())
-        if any(tensor.dtype not in WHOLE or tensor.numel() > MOST_VALUES for tensor in given):
+        if any(tensor.dtype not in WHOLE or tensor.numel() > MOST_WHOLE for tensor in given):
             return None
         known = {id(tensor): self.values(tensor) for tensor in given}
         if any(values is None for values in known.values()):

@@ -1,13 +1,14 @@
-"""Streams and events of a step: on which stream each operation runs, and for which others it waits.
+"""Streams and events of recorded code: on which stream each operation runs, and for which others it waits.
 
 Stand-ins for those of `torch.cuda` follow what the code does with them. An operation is known by its number in the
 recording; what a stream has to wait for is kept until its next operation, which takes it along.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 from math import nan
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any
 from weakref import WeakSet
 
@@ -15,8 +16,14 @@ import torch
 
 from ...simulator.operations.operation import Operation
 from ...simulator.operations.stated import TRANSFERS
-from ..capture.on_gpu import NO_DATA
+from .on_gpu import NO_DATA
 
+GRAPHS = "CUDA graphs are not recorded: name a function that makes its launches itself"
+NOTHING_DONE = (
+    "set_device", "init", "_lazy_init", "_lazy_call", "manual_seed", "manual_seed_all", "seed", "seed_all",
+    "empty_cache", "ipc_collect", "reset_peak_memory_stats",
+)  # fmt: skip
+NO_BYTES = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
 SENDS = ("send", "isend")
 """Transfers that write nothing here: what they send may be read meanwhile."""
 
@@ -165,8 +172,39 @@ class Event:
         return nan
 
 
+class Graph:
+    """In place of `torch.cuda.CUDAGraph`, which code may name but not make."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise RuntimeError(GRAPHS)
+
+
+class _Device(nullcontext[None]):
+    """A `with` block on one of the GPUs, of which there is one."""
+
+    idx = 0
+
+    def __init__(self, *_: Any) -> None:
+        super().__init__()
+
+
+class Generator(torch.Generator):
+    """The GPU's own: its state is a seed and an offset of Philox, 8 bytes each, which libraries hand to kernels."""
+
+    offset = 0
+
+    def get_state(self) -> torch.Tensor:
+        """Seed and offset as bytes."""
+        return torch.tensor([self.initial_seed(), self.offset], device="cpu").view(torch.uint8)
+
+    def set_state(self, state: torch.Tensor) -> torch.Generator:
+        """Begin from another one."""
+        seed, self.offset = state.view(torch.int64).tolist()
+        return self.manual_seed(seed)
+
+
 def stand_ins(order: StreamOrder) -> dict[str, Any]:
-    """What stands for the streams and events of `torch.cuda`."""
+    """What stands for parts of `torch.cuda` that code around launches calls."""
 
     class OfCuda(Stream):
         """A stream that the code makes."""
@@ -186,7 +224,7 @@ def stand_ins(order: StreamOrder) -> dict[str, Any]:
     def synchronize(*_: Any) -> None:
         order.host_waits({number for stream in order.streams for number in stream.reached()})
 
-    return {
+    answers: dict[str, Any] = {
         "Stream": OfCuda,
         "Event": EventOfCuda,
         "current_stream": lambda *_: order.current,
@@ -194,4 +232,20 @@ def stand_ins(order: StreamOrder) -> dict[str, Any]:
         "stream": lambda stream=None: stream or order.current,
         "set_stream": set_stream,
         "synchronize": synchronize,
+        "device": _Device,
+        "device_of": _Device,
+        "_DeviceGuard": _Device,
+        "default_generators": (Generator(),),
+        "CUDAGraph": Graph,
+        "graph": lambda *_, **__: Graph(),
+        "nvtx": SimpleNamespace(
+            **{name: _answering(None) for name in ("range_push", "range_pop", "mark")}, range=_answering(nullcontext())
+        ),
     }
+    order.default.__class__ = OfCuda  # for code that asks what a stream is
+    # An answer of its own for each: torch's compiler refuses to load where two names have one function.
+    return answers | {name: _answering(None) for name in NOTHING_DONE} | {name: _answering(0) for name in NO_BYTES}
+
+
+def _answering(answer: Any) -> Callable[..., Any]:
+    return lambda *_, **__: answer
