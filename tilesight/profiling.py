@@ -8,6 +8,7 @@ profile    rows, gaps, memory, and what is unlucky                              
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .compiling import why_not
@@ -20,12 +21,14 @@ from .simulator.operations.price import L2, price_around_triton
 from .simulator.operations.profile import Profile, profile_of
 from .simulator.operations.stated import UserEstimate, parse_prices, unused_notes
 from .simulator.operations.step_clock import slowdown, slowdown_notes, slowed
-from .tuning.step_kernels import Predicting, simulated_kernels, times_s
+from .simulator.prediction.kernels import Request
+from .tuning.answers import Progress
+from .tuning.step_kernels import simulated_kernels, times_s
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
-    from .kernels.pytorch.file import Recorded, Times, WrittenStep
+    from .kernels.pytorch.file import Recorded, WrittenStep
 
 INDICES = ("", "uniform")
 
@@ -106,12 +109,12 @@ def profile(
         raise RuntimeError(reason)
     subject = _subject(function, arguments, device)
     asked = replace(asked, prices=parse_prices(_texts(prices or {})))
-    how = Predicting(limit_s=time_limit_s, workers=workers)
+    target = Request(device=gpu, name=name, limit_s=time_limit_s, workers=workers)
     if isinstance(function, str):
-        step = recorded(function, gpu, name, asked, how)
+        step = recorded(function, asked, target)
     else:
-        step = live(function, arguments, gpu, name, asked, how)
-    return profiled(step, gpu, name, asked, how, subject)
+        step = live(function, arguments, asked, target)
+    return profiled(step, asked, target, subject)
 
 
 def _check(asked: Asked) -> None:
@@ -165,38 +168,22 @@ def runtime_estimation(device: Device | str = "h200") -> "Callable[[Node, int | 
     return estimation(gpu)
 
 
-def live(
-    function: Callable[..., Any],
-    arguments: Sequence[Any],
-    device: Device,
-    name: str,
-    asked: Asked,
-    predicting: Predicting,
-) -> "Recorded":
+def live(function: Callable[..., Any], arguments: Sequence[Any], asked: Asked, target: Request) -> "Recorded":
     """What a function or module does that is loaded here. Raises: as `kernels.pytorch.live`."""
     from .kernels.pytorch.live import record_live
 
     return record_live(
         *(function, arguments),
-        device=device,
+        device=target.device,
         mode=asked.mode,
         train=asked.train,
         options=asked.options,
-        times=_times(device, name, predicting),
+        times=partial(times_s, target=target),
     )
 
 
-def _times(device: Device, name: str, predicting: Predicting) -> "Times":
-    return lambda calls: times_s(calls, device, name, predicting)
-
-
-def recorded(
-    target: "str | WrittenStep", device: Device, name: str, asked: Asked, predicting: Predicting
-) -> "Recorded":
-    """What a step does.
-
-    Args:
-        target: as `record_step` has it; predicting: of what torch's compiler chooses among.
+def recorded(step: "str | WrittenStep", asked: Asked, target: Request) -> "Recorded":
+    """What a step does. Args: step: as `record_step` has it; target: of what torch's compiler chooses among.
 
     Raises:
         As `kernels.capture.file`.
@@ -204,24 +191,30 @@ def recorded(
     from .kernels.pytorch.file import record_step
 
     return record_step(
-        *(target, device, name),
+        *(step, target.device, target.name),
         settings=asked.settings,
         mode=asked.mode,
         train=asked.train,
         options=asked.options,
-        times=_times(device, name, predicting),
+        times=partial(times_s, target=target),
     )
 
 
 def profiled(
-    step: "Recorded", device: Device, name: str, asked: Asked, predicting: Predicting, subject: str = "step"
+    step: "Recorded", asked: Asked, target: Request, subject: str = "step", progress: Progress | None = None
 ) -> Profile:
-    """Price a recorded step. Args: device, name: that it was recorded for; subject: its name, for people."""
-    l2: L2 = "cold" if asked.timing == "do_bench" else asked.l2
+    """Price a recorded step.
+
+    Args:
+        target: that it was recorded for; subject: its name, for people; progress: of its Triton kernels.
+    """
+    device, l2 = target.device, "cold" if asked.timing == "do_bench" else asked.l2
     around = price_around_triton(step.step, device, asked.prices, l2)
-    priced = around.with_triton(simulated_kernels(step, around.before, device, name, predicting))
+    priced = around.with_triton(simulated_kernels(step, around.before, target, progress))
     slower = 1.0 if asked.timing == "do_bench" else slowdown(priced, device)  # do_bench is a burst
     notes = (*step.step.notes, *unused_notes(asked.prices, step.step), *slowdown_notes(slower))
     noted = replace(step.step, notes=notes)
     queue: Queue = "graph" if step.step.graphed else asked.queue
-    return profile_of(noted, slowed(priced, slower), device, name, subject=subject, queue=queue, timing=asked.timing)
+    return profile_of(
+        noted, slowed(priced, slower), device, target.name, subject=subject, queue=queue, timing=asked.timing
+    )

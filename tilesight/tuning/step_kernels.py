@@ -1,13 +1,12 @@
 """Prices of the Triton kernels of a step of PyTorch, from their machine code."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..predicting import row_of
 from ..simulator.device.device import Device
 from ..simulator.emulator.storage import STORAGE_SHIFT
-from ..simulator.jobs.stopping import LIMIT_S
 from ..simulator.launch.before import Before
 from ..simulator.operations.cost_model import KernelCostModel, as_profiled_s, empty_kernel_s
 from ..simulator.operations.priced import KernelEstimate
@@ -15,7 +14,7 @@ from ..simulator.prediction.kernel_row import KernelRow, fastest_first
 from ..simulator.prediction.kernels import Request
 from ..simulator.screening.static_time import static_times_s
 from ..simulator.store.store import usual_store
-from .answers import predict_all
+from .answers import Progress, predict_all
 from .tile_work import static_work
 
 if TYPE_CHECKING:
@@ -41,42 +40,26 @@ MATTERS = 0.05
 """Share of the bytes that a launch asks for from which on estimated ones are noted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Predicting:
-    """How launches of Triton kernels are predicted.
-
-    Args:
-        limit_s, compile_limit_s: that each prediction, and the compiler for each launch may take, None: as long as
-            they like [s].
-        workers: processes; progress: called with (launches answered, launches in all).
-    """
-
-    limit_s: float | None = LIMIT_S
-    compile_limit_s: float | None = None
-    workers: int | None = 1
-    progress: Callable[[int, int], None] | None = None
-
-
 def simulated_kernels(
-    step: "Recorded", before: Mapping[int, Before], device: Device, name: str, predicting: Predicting
+    step: "Recorded", before: Mapping[int, Before], target: Request, progress: Progress | None = None
 ) -> dict[int, KernelEstimate | str]:
     """The Triton kernels of a step, by number of the operation: as a tuner chooses them; or why none is predicted.
 
     Args:
-        before: number of a Triton operation -> what ran before it.
+        before: number of a Triton operation -> what ran before it; progress: as of `predict_all`.
     """
     operations = {number: step.step.operations[number] for number in before}
-    chosen = _chosen(step, operations, device, name, predicting)
+    chosen = _chosen(step, operations, target, progress)
     calls = [_following(step.calls[chosen[number]], before[number]) for number in operations]
-    rows = predicted_rows(calls, device, name, predicting)
+    rows = predicted_rows(calls, target, progress)
     return {
-        number: _priced(operation, row, device)
+        number: _priced(operation, row, target.device)
         for (number, operation), row in zip(operations.items(), rows, strict=True)
     }
 
 
 def _chosen(
-    step: "Recorded", operations: "Mapping[int, Operation]", device: Device, name: str, predicting: Predicting
+    step: "Recorded", operations: "Mapping[int, Operation]", target: Request, progress: Progress | None
 ) -> dict[int, int]:
     """The configuration that a tuner chooses for each operation, a number in `step.calls`.
 
@@ -86,10 +69,10 @@ def _chosen(
     """
     tuned = {number: operation.calls for number, operation in operations.items() if len(operation.calls) > 1}
     many = list(dict.fromkeys(place for calls in tuned.values() for place in calls))
-    times_s = dict(zip(many, static_s([step.calls[place] for place in many], device), strict=True))
+    times_s = dict(zip(many, static_s([step.calls[place] for place in many], target.device), strict=True))
     near = {number: _near({place: times_s[place] for place in calls}) for number, calls in tuned.items()}
     looked_at = list(dict.fromkeys(place for places in near.values() if len(places) > 1 for place in places))
-    made = predicted_rows([step.calls[place] for place in looked_at], device, name, predicting)
+    made = predicted_rows([step.calls[place] for place in looked_at], target, progress)
     rows = dict(zip(looked_at, made, strict=True))
     first = {number: operation.calls[0] for number, operation in operations.items()}
     return first | {
@@ -124,7 +107,7 @@ def _following(call: "KernelLaunch | RefusedCall", before: Before) -> "KernelLau
 
 
 def predicted_rows(
-    calls: "Sequence[KernelLaunch | RefusedCall]", device: Device, name: str, predicting: Predicting
+    calls: "Sequence[KernelLaunch | RefusedCall]", target: Request, progress: Progress | None = None
 ) -> list[KernelRow]:
     """Launches by themselves, in order. Those that do the same are predicted once, wherever their tensors lie.
 
@@ -133,24 +116,14 @@ def predicted_rows(
     from ..kernels.compile.call import KernelLaunch
 
     usable = [movable(call) for call in calls if isinstance(call, KernelLaunch)]
-    target = Request(device=device, name=name, compile_limit_s=predicting.compile_limit_s, limit_s=predicting.limit_s)
-    answers = predict_all(
-        usable,
-        target,
-        store=usual_store(),
-        workers=predicting.workers,
-        progress=predicting.progress,
-    )
-    rows = iter(answers)
+    rows = iter(predict_all(usable, target, store=usual_store(), workers=target.workers, progress=progress))
     return [next(rows) if isinstance(call, KernelLaunch) else row_of(call) for call in calls]
 
 
-def times_s(
-    calls: "Sequence[KernelLaunch | RefusedCall]", device: Device, name: str, predicting: Predicting
-) -> list[float | None]:
+def times_s(calls: "Sequence[KernelLaunch | RefusedCall]", target: Request) -> list[float | None]:
     """What each launch takes [s]; None: it is not predicted."""
-    rows = predicted_rows(calls, device, name, predicting)
-    return [as_profiled_s(row.traffic.time_s, device) if row.prediction else None for row in rows]
+    rows = predicted_rows(calls, target)
+    return [as_profiled_s(row.traffic.time_s, target.device) if row.prediction else None for row in rows]
 
 
 def movable(call: "KernelLaunch") -> "KernelLaunch":

@@ -12,10 +12,11 @@ from tilesight.simulator.operations.cost_model import empty_kernel_s
 from tilesight.simulator.operations.operation import Operand, Operation, RecordedStep
 from tilesight.simulator.operations.price import price_around_triton
 from tilesight.simulator.prediction.kernel_row import KernelRow
+from tilesight.simulator.prediction.kernels import Request
 from tilesight.simulator.screening.static_time import StaticWork
 
 from tilesight.tuning import step_kernels
-from tilesight.tuning.step_kernels import Predicting, simulated_kernels
+from tilesight.tuning.step_kernels import simulated_kernels
 
 TIMES_S = {"cold": {4: 3e-6, 8: 2e-6}, "warm": {4: 1e-6, 8: 1.5e-6}}
 """Warps -> time: eight are faster on a flushed L2, four where the step has left the data."""
@@ -63,7 +64,7 @@ def test_a_tuner_chooses_on_a_flushed_l2_and_the_step_runs_its_choice_on_what_it
     before = price_around_triton(step, device, l2="warm").before
     times_s = [
         kernel.time_s
-        for kernel in simulated_kernels(recorded, before, device, "h200", Predicting()).values()
+        for kernel in simulated_kernels(recorded, before, Request(device=device, name="h200")).values()
         if not isinstance(kernel, str)
     ]
     assert times_s == [step_kernels.as_profiled_s(TIMES_S["warm"][8], device)] * 2
@@ -95,7 +96,7 @@ def test_configurations_of_more_than_twice_the_least_static_time_are_not_predict
     monkeypatch.setattr(step_kernels, "predicted_rows", noting)
     monkeypatch.setattr(step_kernels, "static_s", lambda *_: [us * 1e-6 for us in static_us])
     before = price_around_triton(step, load_device("h200"), l2="warm").before
-    simulated_kernels(recorded, before, load_device("h200"), "h200", Predicting())
+    simulated_kernels(recorded, before, Request(device=load_device("h200"), name="h200"))
     assert grids == [asked, [2]]
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ...profiling import Asked
     from ...simulator.device.device import Device
     from ...simulator.operations.profile import Profile
+    from ...simulator.prediction.kernels import Request
     from ...simulator.report.operations.buckets import Bucket, Size
-    from ...tuning.step_kernels import Predicting
 
 HUGGING_FACE = "hf:"
 DECODE = re.compile(r"([1-9]\d*)x([1-9]\d*)")
@@ -188,16 +188,17 @@ def profile(
     sizes, limit_s = bucket_sizes(step.buckets, step.decode, len(modes)), limit_of(asked.time_limit)
     need_compiler("profile")
     from ...simulator.operations.chrome_trace import chrome_trace
+    from ...simulator.prediction.kernels import Request
     from ...simulator.report.operations.buckets import buckets_of
     from ...simulator.report.operations.modes import devices_text, profiles_json, profiles_rows
-    from ...tuning.step_kernels import Predicting
 
     question = _question(mode, machine, pricing, asked)
-    how = Predicting(limit_s=limit_s, compile_limit_s=asked.code_s, workers=asked.processes)
 
     def answered(name: str, gpu: "Device") -> Answered:
+        target = Request(device=gpu, name=name, limit_s=limit_s, compile_limit_s=asked.code_s, workers=asked.processes)
+
         def run(built: "str | WrittenStep", way: Mode, subject: str) -> "Profile":
-            return _profile(built, subject, name, gpu, replace(question, mode=way), how)
+            return _profile(built, subject, replace(question, mode=way), target)
 
         def run_padded(size: "Size") -> "Profile":
             return run(step.padded(size).build(mode.train), modes[0], f"{step.target}, {size}")
@@ -260,13 +261,11 @@ def _text(answered: Answered, asked: ProfileOptions, devices: int) -> str:
     return "\n\n".join(texts) + ("\n\n" if devices > 1 else "")
 
 
-def _profile(
-    step: "str | WrittenStep", target: str, name: str, device: "Device", asked: "Asked", how: "Predicting"
-) -> "Profile":
+def _profile(step: "str | WrittenStep", subject: str, asked: "Asked", target: "Request") -> "Profile":
     """One step on one device.
 
     Args:
-        step: to run; target: what the user calls it.
+        step: to run; subject: what the user calls it.
 
     Raises:
         BadInput, Failed: the function cannot be recorded.
@@ -274,9 +273,9 @@ def _profile(
     from ... import profiling
 
     with stages() as on_progress, users_code():
-        on_progress(f"{target}: step")
-        recorded = profiling.recorded(step, device, name, asked, how)
+        on_progress(f"{subject}: step")
+        recorded = profiling.recorded(step, asked, target)
     if recorded.calls:
         announce_compiler()
     with progress("kernels") as tick, bad_input():
-        return profiling.profiled(recorded, device, name, asked, replace(how, progress=tick), subject=target)
+        return profiling.profiled(recorded, asked, target, subject, tick)
