@@ -106,22 +106,9 @@ def attempt_launches(problem: Problem, schedule: str, config: Config | None, dev
     return launches
 
 
-def launches_of(
-    problem: Problem,
-    schedule: str,
-    config: Config | None,
-    device: Device,
-    registers: int | None = None,
-    smem_bytes: int | None = None,
-    resources: Sequence[Resources] | None = None,
-) -> Launches:
-    """The launches of a schedule, their estimated resources replaced by those of each launch, and these by those given.
-
-    Raises:
-        ValueError: unknown schedule, or a problem that it or the device cannot do.
-    """
-    launches = granted(attempt_launches(problem, schedule, config, device))
-    return _given(_with(launches, resources), registers, smem_bytes)
+def launches_of(problem: Problem, schedule: str, config: Config | None, device: Device) -> Launches:
+    """As `attempt_launches`. Raises: ValueError: as that, or a problem that the schedule or the device cannot do."""
+    return granted(attempt_launches(problem, schedule, config, device))
 
 
 def _with(launches: Launches, resources: Sequence[Resources] | None) -> Launches:

@@ -7,8 +7,8 @@ prediction         all of it, with what only a problem can say
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 from .arguments import USUAL, Settings, instance, optional_whole, several
 from .device.device import Device, found_device
@@ -80,38 +80,17 @@ def simulate(
         DoesNotFit: a CTA needs more than an SM has, or the compiler refuses a kernel.
         BrokenLaw: no device can do what was predicted; one line, to report.
     """
-    sources = Sources(
-        registers=registers, smem_bytes=smem_bytes, resources=resources, resources_of=resources_of, cost=cost
-    )
     settings = Settings(l2=l2, resolution=resolution, steady_state=steady_state, overhead=overhead)
-    gpu, name = found_device(device)
-    resolved = _resolved(problem, schedule, config, gpu, sources)
+    replaced: dict[str, Any] = {"registers": registers, "smem_bytes": smem_bytes}
+    asked = (problem, schedule, config, device, resources)
+    resolved, gpu, name = _resolved(*asked, **replaced, resources_of=resources_of, cost=cost)
     return replace(predict(resolved, gpu, settings), device=name)
 
 
-def simulate_with_timeline(
-    problem: Problem,
-    *,
-    schedule: str = DEFAULT_SCHEDULE,
-    config: Config | None = None,
-    device: Device | str = "h200",
-    l2: str = "cold",
-    resolution: str = "chunk",
-    steady_state: bool = True,
-    overhead: str = "stream",
-    registers: int | None = None,
-    smem_bytes: int | None = None,
-    resources: Sequence[Resources] | None = None,
-    resources_of: ResourcesOf | None = None,
-    cost: str = "compiled",
-) -> tuple[Prediction, Timeline]:
+def simulate_with_timeline(problem: Problem, **options: Any) -> tuple[Prediction, Timeline]:
     """As `simulate`, with the same prediction, and when each CTA ran where: the timeline steps through every CTA."""
-    sources = Sources(
-        registers=registers, smem_bytes=smem_bytes, resources=resources, resources_of=resources_of, cost=cost
-    )
-    settings = Settings(l2=l2, resolution=resolution, steady_state=steady_state, overhead=overhead)
-    gpu, name = found_device(device)
-    resolved = _resolved(problem, schedule, config, gpu, sources)
+    settings = Settings(**{item.name: options.pop(item.name) for item in fields(Settings) if item.name in options})
+    resolved, gpu, name = _resolved(problem, **options)
     prediction, timeline = predict_with_timeline(resolved, gpu, settings)
     return replace(prediction, device=name), timeline
 
@@ -176,21 +155,28 @@ def peak_memory_bytes(problem: Problem, schedule: str, config: Config | None, de
     return peak_bytes(launches_of(problem, schedule, config, device))
 
 
-def _resolved(problem: Problem, schedule: str, config: Config | None, device: Device, sources: Sources) -> Resolved:
-    """What runs. Raises: ValueError, DoesNotFit: nothing does, or an argument is of the wrong kind."""
+def _resolved(
+    problem: Problem,
+    schedule: str = DEFAULT_SCHEDULE,
+    config: Config | None = None,
+    device: Device | str = "h200",
+    resources: Sequence[Resources] | None = None,
+    **others: Any,
+) -> tuple[Resolved, Device, str]:
+    """What runs, the device and its name. Raises: ValueError, DoesNotFit: nothing runs, or an argument is wrong."""
+    gpu, name = found_device(device)
     instance("problem", problem, Problem, EXAMPLE)
     named = Config() if config is None else instance("config", config, Config, "Config(block_m=64, num_warps=4)")
-    resources = sources.resources
     if resources is not None:
         given = several("resources", resources, "Resources, one for each launch")
         resources = [instance("resources", taken, Resources, "those of a Launch") for taken in given]
+    sources = Sources(resources=resources, **others)
     checked = replace(
         sources,
         registers=optional_whole("registers", sources.registers),
         smem_bytes=optional_whole("smem_bytes", sources.smem_bytes, 0),
-        resources=resources,
     )
-    return granted(resolve(problem, schedule, named, device, checked))
+    return granted(resolve(problem, schedule, named, gpu, checked)), gpu, name
 
 
 def _simulated(

@@ -24,10 +24,10 @@ from ..schedules.registry import DEFAULT_SCHEDULE
 from ..store.pipelines import answers
 from .baseline import baselines
 from .candidate import Candidate, mark_like_best, mark_pareto
-from .fastest import survey_problem
+from .fastest import plan, survey_problem
 from .ranking import ranking_columns, ranking_rows, short_text
 from .remarks import remarks
-from .space import Options, configs_of, none_able, schedules_named, those_able, unlike
+from .space import schedules_named
 from .trial import (
     Trial,
     TrialSettings,
@@ -229,7 +229,8 @@ def explore(
     simulation = Settings(l2=l2, overhead=overhead, resolution=resolution)
     gpu, name = found_device(device)
     settings = TrialSettings(simulation=simulation, sources=sources, limit_s=each_limit_s)
-    jobs, left_out = plan(problem, schedule, fixed, sources.cycles, compiles=resources_of is not None)
+    space, left_out = plan(problem, schedule, fixed, sources.cycles, compiles=resources_of is not None, alike=True)
+    jobs = [job for some in space.values() for job in some]
     trials = [with_launches(Trial(candidate=job), problem, gpu) for job in jobs]
     together_s = time_limit_s * (workers or cores())
     # The baseline is in its own configuration whatever else is given.
@@ -292,34 +293,3 @@ def _in_time(
     ranked = ranking(survey_problem(problem), device, plain, survey, workers)
     places = {(item.schedule, item.config): place for place, item in enumerate(ranked)}
     return sorted(trials, key=lambda trial: places[trial.candidate.schedule, trial.candidate.config])
-
-
-def plan(
-    problem: Problem,
-    schedule: str | Sequence[str],
-    fixed: Options,
-    cost: str = "compiled",
-    *,
-    compiles: bool = True,
-) -> tuple[list[Candidate], dict[str, str]]:
-    """What `explore` will simulate, in a stable order; and schedule -> why it cannot compute the problem at all.
-
-    Args:
-        cost: `compiled` keeps to what Triton's compiler can do, where options do not say otherwise;
-        compiles: whether kernels are compiled.
-
-    Raises:
-        ValueError: as `explore`.
-    """
-    chosen = schedules_named(schedule, type(problem))
-    if unlike(chosen):
-        raise ValueError(f"schedule: {unlike(chosen)}; only like can be ranked")
-    able, left_out = those_able(chosen, problem, compiles)
-    if not able:
-        raise ValueError(none_able(left_out))
-    jobs = [
-        Candidate(schedule=item.name, config=config, options=tuple(item.options))
-        for item in able
-        for config in configs_of(item, chosen, fixed, cost)
-    ]
-    return jobs, left_out

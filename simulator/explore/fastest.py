@@ -7,21 +7,18 @@ naive 2.5 %, unfused 0.8 %, flash2_tma 0.6 %, flash1 and flash2 nothing (2026-11
 unfused beyond 1024 and of flash1 beyond 2048, but the best 4 to 14 of half that length.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from math import isqrt
 
 from ..device.device import Device
-from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
 from ..refusal import Refusal
 from ..residency.device_memory import peak_bytes
 from ..resolve import ResourcesOf, attempt_launches, default_config
-from ..schedules.config import Config
-from ..schedules.registry import find_schedule
-from .candidate import Candidate, band_of, is_estimated
-from .space import configs_of, none_able, schedules_named, those_able
-from .trial import Trial, TrialSettings, memory_reason, predicted, ranking, resolved_as, with_code
+from .candidate import Candidate, band_of
+from .space import Options, configs_of, none_able, schedules_named, those_able, unlike
+from .trial import Trial, TrialSettings, memory_reason, ranking, refused, tried, with_code
 
 SURVEY_SCORES = 1 << 23
 """Most scores of the problem that all configurations are tried on.
@@ -40,46 +37,30 @@ One simulation of a schedule that stores its scores takes seconds there.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class Point(Candidate):
     """One schedule at one sequence length.
 
     Args:
-        schedule: name; seqlen: of queries and keys; config: choices.
+        seqlen: of queries and keys.
         peak_memory_bytes: most device memory held at once; 0 where the schedule cannot do the problem [B].
-        prediction: None where it does not run.
-        reason: why it does not run, in one line; empty where it does.
     """
 
-    schedule: str
     seqlen: int
-    config: Config
     peak_memory_bytes: int = 0
-    prediction: Prediction | None = None
-    reason: str = ""
-
-    @property
-    def fits(self) -> bool:
-        """Whether it runs on the device."""
-        return not self.reason
 
     @property
     def time_s(self) -> float:
         """Predicted time [s]; infinite where it does not run."""
-        return self.prediction.time_s if self.prediction else float("inf")
+        return self.costs[0]
 
-    @property
-    def is_estimated(self) -> bool:
-        """Whether cycles of a launch come from no machine code."""
-        return self.prediction is not None and is_estimated(self.prediction)
-
-    def to_dict(self, speedup: float | None) -> dict[str, object]:
+    def to_dict(self, speedup: float | None = None) -> dict[str, object]:
         """The object in `compare --json`. Args: speedup: over naive attention, None where one of them does not run."""
         figures: dict[str, object] = {
             "schedule": self.schedule,
             "seqlen": self.seqlen,
             "fits": self.fits,
             "reason": self.reason,
-            "config": {name: getattr(self.config, name) for name in find_schedule(self.schedule).options},
+            "config": self.config_dict(),
             "peak_memory_bytes": self.peak_memory_bytes,
             "speedup": speedup,
         }
@@ -112,20 +93,24 @@ POINT_KEYS = (
 def plan(
     problem: Problem,
     schedule: str | Sequence[str],
-    fixed: Mapping[str, int | str],
+    fixed: Options,
     cost: str = "compiled",
     *,
     compiles: bool = False,
+    alike: bool = False,
 ) -> tuple[dict[str, list[Candidate]], dict[str, str]]:
-    """What `compare` chooses from: schedule -> configurations; and schedule -> why it cannot compute the problem.
+    """What is looked at: schedule -> configurations in a stable order; and schedule -> why it cannot do the problem.
 
     Args:
-        compiles: whether kernels of outlines are compiled.
+        cost: `compiled` keeps to what Triton's compiler can do, where options do not say otherwise;
+        compiles: whether kernels of outlines are compiled; alike: whether all schedules must do the same work.
 
     Raises:
-        ValueError: as `compare`.
+        ValueError: as `compare`, or `explore`.
     """
     chosen = schedules_named(schedule, type(problem))
+    if alike and (why := unlike(chosen)):
+        raise ValueError(f"schedule: {why}; only like can be ranked")
     able, left_out = those_able(chosen, problem, compiles)
     if not able:
         raise ValueError(none_able(left_out))
@@ -194,7 +179,7 @@ def along(
             ranked = [item for item in ranking(problem, device, trials, settings, workers=1) if item.fits]
             best = [replace(item, prediction=None) for item in ranked] or best
             if ranked and (prediction := ranked[0].prediction):
-                points.append(_point(problem, best[0], prediction.peak_memory_bytes, prediction=prediction))
+                points.append(_point(problem, ranked[0], prediction.peak_memory_bytes))
                 continue
         points.append(_tried_alone(problem, device, settings, trials[0]))
     return points
@@ -202,36 +187,13 @@ def along(
 
 def _tried_alone(problem: Problem, device: Device, settings: TrialSettings, trial: Trial) -> Point:
     """A schedule at one length in one configuration, which is not simulated where device memory runs out."""
-    candidate, launches = trial.candidate, trial.launches
-    if launches is None or isinstance(launches, Refusal):
-        return _point(problem, candidate, reason=launches.reason if launches else "")
-    held_bytes = peak_bytes(launches)
-    if candidate.reason:
-        return _point(problem, candidate, held_bytes, reason=candidate.reason)
-    if held_bytes > device.hbm_bytes:
-        return _point(problem, candidate, held_bytes, reason=memory_reason(held_bytes, device))
-    resolved = resolved_as(problem, device, settings, candidate, launches)
-    if isinstance(resolved, Refusal):
-        return _point(problem, candidate, held_bytes, reason=resolved.reason)
-    outcome = predicted(resolved, device, settings)
-    if isinstance(outcome, Refusal):
-        return _point(problem, candidate, held_bytes, reason=outcome.reason)
-    return _point(problem, candidate, held_bytes, prediction=outcome)
+    held_bytes = peak_bytes(trial.launches) if isinstance(trial.launches, tuple) else 0
+    if held_bytes <= device.hbm_bytes or trial.candidate.reason:
+        return _point(problem, tried(problem, device, settings, trial).candidate, held_bytes)
+    late = Refusal("does not fit", memory_reason(held_bytes, device))
+    return _point(problem, refused(trial.candidate, late), held_bytes)
 
 
-def _point(
-    problem: Problem,
-    candidate: Candidate,
-    peak_memory_bytes: int = 0,
-    *,
-    prediction: Prediction | None = None,
-    reason: str = "",
-) -> Point:
-    return Point(
-        schedule=candidate.schedule,
-        seqlen=problem.seqlen_q,
-        config=candidate.config,
-        peak_memory_bytes=peak_memory_bytes,
-        prediction=prediction,
-        reason=reason,
-    )
+def _point(problem: Problem, candidate: Candidate, peak_memory_bytes: int) -> Point:
+    values = {item.name: getattr(candidate, item.name) for item in fields(Candidate)}
+    return Point(**values, seqlen=problem.seqlen_q, peak_memory_bytes=peak_memory_bytes)

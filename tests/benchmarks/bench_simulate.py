@@ -56,7 +56,7 @@ def exploration(workers: int) -> Callable[[], dict[str, float]]:
 
 def shares(causal: bool) -> Callable[[], dict[str, float]]:
     """Every fourth configuration of an exploration, continued from a steady state and then stepped through."""
-    from tilesight.simulator.explore.explore import plan
+    from tilesight.simulator.explore.fastest import plan
     from tilesight.simulator.problems.attention import AttentionProblem
     from tilesight.simulator.refusal import DoesNotFit
     from tilesight.simulator.simulate import simulate
@@ -69,7 +69,7 @@ def shares(causal: bool) -> Callable[[], dict[str, float]]:
     else:
         device = "h200"
         problem = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
-    configs = [job.config for job in plan(problem, "flash2", {})[0]][::4]
+    configs = [job.config for job in plan(problem, "flash2", {})[0]["flash2"]][::4]
 
     def timed(steady: bool) -> tuple[float, list[float]]:
         begin, stepped = time.process_time(), []

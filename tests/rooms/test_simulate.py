@@ -103,7 +103,7 @@ def test_given_resources_replace_the_estimates() -> None:
     assert (given_.launches[0].resources, given_.launches[0].registers_per_thread) == ("given", 96)
     assert given_.launches[0].smem_bytes_per_cta == 40000
     assert given_.launches[0].ctas_per_sm > estimated.launches[0].ctas_per_sm
-    only_registers = launches_of(LARGE, "flash2", None, H200, registers=96)[0].resources
+    only_registers = simulate(LARGE, registers=96).launches[0]
     assert only_registers.smem_bytes_per_cta == launches_of(LARGE, "flash2", None, H200)[0].resources.smem_bytes_per_cta
 
 

@@ -112,7 +112,14 @@ def test_a_step_is_of_both_passes_of_a_shape_on_a_device() -> None:
 def scaling(problem: AttentionProblem, device: Device, *predictions: Prediction) -> Scaling:
     """What `compare` would say of schedules at one length."""
     points = [
-        Point(schedule=item.schedule, seqlen=1024, config=item.config, peak_memory_bytes=1, prediction=item)
+        Point(
+            schedule=item.schedule,
+            config=item.config,
+            options=item.options,
+            prediction=item,
+            seqlen=1024,
+            peak_memory_bytes=1,
+        )
         for item in predictions
     ]
     return Scaling(

@@ -70,13 +70,13 @@ def explore(
     if asked.triton_configs:
         refuse_unread(typed, ["--json", "--top"], "with --triton-configs, which prints no table")
     from ...simulator.display.files import written_by
-    from ...simulator.explore import explore as door
+    from ...simulator.explore.fastest import plan
     from ...simulator.report.explore_devices import devices_rows
 
     posed = pose(parts, ProblemOptions.build, model, space, typed)
     with bad_input("schedule", *all_options()):
         for item in posed:
-            door.plan(item.problem, item.names, item.options, costs.kind, compiles=costs.compiles)
+            plan(item.problem, item.names, item.options, costs.kind, compiles=costs.compiles, alike=True)
     counted = "configurations on {}" if len(devices) > 1 else "configurations"
     whole_space = len(devices) * len(posed) > 1 or asked.json or asked.csv or asked.html or asked.plot
     best = None if whole_space else asked.triton_configs or asked.top or SHOWN
