@@ -9,10 +9,8 @@ import triton
 import triton.language as tl
 
 from ..simulator.device.device import Device
-from ..simulator.launch.program import Launch
-from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
-from .launch.launch import Roundings, TritonKernel, check_runnable, launches_for, problem_of, run_all
+from .launch.launch import Roundings, launches_for, problem_of, run_all, twin_of
 from .launch.numbers import LN_2
 
 
@@ -117,14 +115,8 @@ def _store_state(
         tl.store(max_tile_ptr, row_max, mask=row_inside)
 
 
-def twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
-    """The kernel of a flash1 launch and its arguments. Raises: ValueError: a launch that Triton cannot follow."""
-    check_runnable(launch)
-    return TritonKernel(flash1_kernel, launch.kernel_arguments)
-
-
 ROUNDINGS = Roundings(output_each_key_tile=True)
-TWINS = {"flash1": twin}
+TWINS = {"flash1": twin_of(flash1_kernel)}
 
 
 def flash1(
@@ -152,6 +144,6 @@ def flash1(
     """
     problem = problem_of(q, k, v, causal=causal)
     tensors = {"Q": q, "K": k, "V": v}
-    run_all(launches_for("flash1", problem, config, device, q), problem, TWINS, tensors)
+    run_all(launches_for("flash1", problem, config, device, q), TWINS, tensors)
     lse = (tensors["MAX"] + tensors["L"].log2()) * LN_2.value
     return tensors["O"].view(q.shape), lse.view(q.shape[:3])

@@ -9,11 +9,9 @@ import triton
 import triton.language as tl
 
 from ..simulator.device.device import Device
-from ..simulator.launch.program import Launch
-from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
-from .launch.launch import TritonKernel, check_runnable
-from .query_tile import finish, forward, key_tiles, online_softmax, place
+from .launch.launch import launches_for, problem_of, run_all, twin_of
+from .query_tile import finish, key_tiles, online_softmax, place
 
 
 @triton.jit
@@ -123,13 +121,7 @@ def _stream(
     return acc, row_sum, row_max
 
 
-def twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
-    """The kernel of a flash2 launch and its arguments. Raises: ValueError: a launch that Triton cannot follow."""
-    check_runnable(launch)
-    return TritonKernel(flash2_kernel, launch.kernel_arguments)
-
-
-TWINS = {"flash2": twin}
+TWINS = {"flash2": twin_of(flash2_kernel)}
 RECOMMENDED = {
     (64, False): Config(block_m=64, block_n=64, num_warps=4, num_stages=3),
     (64, True): Config(block_m=64, block_n=64, num_warps=4, num_stages=3, cta_order="m-reversed"),
@@ -148,7 +140,6 @@ def flash2(
     window: int = 0,
     config: Config | None = None,
     device: Device | str | None = None,
-    launch: Launch | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention by FlashAttention-2.
 
@@ -158,7 +149,6 @@ def flash2(
         causal: whether the mask is causal, aligned to the last key; window: keys that a query sees at most, 0 for all.
         config: block sizes, warps, orders; the schedule's default where None.
         device: catalogue name or `Device` for the schedule; that of the tensors where None.
-        launch: run this launch of the same problem instead of building one.
 
     Returns:
         O (B, H, M, D) in the dtype of q (bf16 where that is fp8), and LSE (B, H, M) in fp32, natural logarithm.
@@ -166,4 +156,7 @@ def flash2(
     Raises:
         ValueError: tensors or configuration that the kernel cannot take; one line.
     """
-    return forward("flash2", twin, q, k, v, causal=causal, window=window, config=config, device=device, launch=launch)
+    problem = problem_of(q, k, v, causal=causal, window=window)
+    tensors = {"Q": q, "K": k, "V": v}
+    run_all(launches_for("flash2", problem, config, device, q), TWINS, tensors)
+    return tensors["O"].view(q.shape), tensors["LSE"].view(q.shape[:3])

@@ -11,17 +11,15 @@ one group loads, two compute, each on half of the tile's rows. What then holds f
 - It does so wherever the index stands, even in a mask. So the index is a number that nothing else uses.
 """
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
 
+from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
-from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
-from .launch.launch import TritonKernel, check_runnable
-from .query_tile import finish, forward, key_tiles, online_softmax, place
+from .launch.launch import TritonKernel, check_runnable, launches_for, problem_of, run_all
+from .query_tile import finish, key_tiles, online_softmax, place
 
 
 @triton.jit
@@ -120,7 +118,7 @@ def _stream(
     return acc, row_sum, row_max
 
 
-def twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
+def twin(launch: Launch) -> TritonKernel:
     """The kernel of a flash2_tma launch, its arguments, and the tiles that it copies."""
     check_runnable(launch)
     arguments = launch.kernel_arguments
@@ -142,12 +140,20 @@ RECOMMENDED = {
 """(head dimension, causal) -> a configuration to begin with on Hopper (see `launch.registry.recommended`)."""
 
 
-def flash2_tma(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def flash2_tma(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    config: Config | None = None,
+    device: Device | str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention by FlashAttention-2 with TMA, on GPUs of compute capability 9.0 or newer.
 
     Args:
         q, k, v: as `flash2` takes them; D is a multiple of 16 where they are fp8.
-        options: causal, config, device and launch, as in `flash2`.
+        causal, config, device: as in `flash2`.
 
     Returns:
         O and LSE, as `flash2`.
@@ -156,4 +162,6 @@ def flash2_tma(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: Any
         ValueError: tensors or configuration that the kernel cannot take, a GPU without TMA,
             or warp specialisation that was asked for and not done; one line.
     """
-    return forward("flash2_tma", twin, q, k, v, **options)
+    tensors = {"Q": q, "K": k, "V": v}
+    run_all(launches_for("flash2_tma", problem_of(q, k, v, causal=causal), config, device, q), TWINS, tensors)
+    return tensors["O"].view(q.shape), tensors["LSE"].view(q.shape[:3])

@@ -3,39 +3,26 @@
 They are in `backward/`: rows (delta, zeros, conversion), key tiles (dK, dV; dQ in one pass) and query tiles (dQ).
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 
 from ..simulator.device.device import Device
-from ..simulator.launch.program import Launch
-from ..simulator.problems.attention_backward import AttentionBackwardProblem
 from ..simulator.schedules.config import Config
 from .backward.call import Gradients, backward
 from .backward.key_tile import gradients_kernel, key_gradients_kernel, ordered_gradients_kernel
 from .backward.query_tile import query_gradients_kernel
 from .backward.rows import convert_kernel, delta_kernel, prepare_kernel, prepare_ordered_kernel
-from .launch.launch import TritonKernel
+from .launch.launch import twin_of
 
-_KERNELS: Mapping[str, Any] = {
-    "delta": delta_kernel,
-    "prepare": prepare_kernel,
-    "prepare_ordered": prepare_ordered_kernel,
-    "key_gradients": key_gradients_kernel,
-    "gradients": gradients_kernel,
-    "ordered_gradients": ordered_gradients_kernel,
-    "query_gradients": query_gradients_kernel,
-    "convert": convert_kernel,
+TWINS = {
+    "delta": twin_of(delta_kernel),
+    "prepare": twin_of(prepare_kernel),
+    "prepare_ordered": twin_of(prepare_ordered_kernel),
+    "key_gradients": twin_of(key_gradients_kernel),
+    "gradients": twin_of(gradients_kernel),
+    "ordered_gradients": twin_of(ordered_gradients_kernel),
+    "query_gradients": twin_of(query_gradients_kernel),
+    "convert": twin_of(convert_kernel),
 }
-
-
-def twin(launch: Launch, problem: AttentionBackwardProblem) -> TritonKernel:
-    """The kernel of a launch of that name, and its arguments."""
-    return TritonKernel(_KERNELS[launch.name], launch.kernel_arguments)
-
-
-TWINS = dict.fromkeys(_KERNELS, twin)
 
 
 def flash_backward(

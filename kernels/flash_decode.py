@@ -13,9 +13,9 @@ from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
 from .decode.call import MERGE, decoded, table_of
 from .decode.splits import tile_place
-from .launch.launch import TORCH_DTYPES, check_sinks, problem_of
+from .launch.launch import TORCH_DTYPES, check_sinks, problem_of, twin_of
 from .launch.numbers import LN_2, LOG2_E
-from .query_tile import capped, online_softmax, twin_of
+from .query_tile import capped, online_softmax
 
 
 @triton.jit

@@ -9,9 +9,9 @@ import triton.language as tl
 
 from ..simulator.device.device import Device
 from ..simulator.schedules.config import Config
-from .launch.launch import check_sinks, launches_for, problem_of, run_all
+from .launch.launch import check_sinks, launches_for, problem_of, run_all, twin_of
 from .launch.numbers import LOG2_E
-from .query_tile import capped, finish, online_softmax, twin_of
+from .query_tile import capped, finish, online_softmax
 
 
 @triton.jit
@@ -147,5 +147,5 @@ def masked_flash(
     asked = {"causal": causal, "window": window, "mask": mask, "softcap": softcap, "sinks": sinks is not None}
     problem = problem_of(q, k, v, **asked, head_dim_v=v.shape[-1])
     tensors = {"Q": q, "K": k, "V": v, **check_sinks(sinks, q)}
-    run_all(launches_for("masked_flash", problem, config, device, q), problem, TWINS, tensors)
+    run_all(launches_for("masked_flash", problem, config, device, q), TWINS, tensors)
     return tensors["O"].view(*q.shape[:3], -1), tensors["LSE"].view(q.shape[:3])

@@ -14,9 +14,9 @@ from ..simulator.schedules.config import Config
 from ..simulator.schedules.tiles import LOG2_E
 from .decode.call import MERGE, decoded, table_of
 from .decode.splits import tile_place
-from .launch.launch import TORCH_DTYPES, check_tensor
+from .launch.launch import TORCH_DTYPES, check_tensor, twin_of
 from .launch.numbers import LN_2
-from .query_tile import online_softmax, twin_of
+from .query_tile import online_softmax
 
 
 @triton.jit

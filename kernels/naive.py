@@ -10,9 +10,8 @@ import triton.language as tl
 
 from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
-from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
-from .launch.launch import Roundings, TritonKernel, launches_for, problem_of, run_all
+from .launch.launch import Roundings, TritonKernel, launches_for, problem_of, run_all, twin_of
 from .launch.numbers import LOG2_E
 
 
@@ -175,7 +174,7 @@ def output_kernel(
         tl.store(o_tile_ptr, acc.to(o_ptr.dtype.element_ty), mask=row_inside & dim_inside)
 
 
-def scores_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
+def scores_twin(launch: Launch) -> TritonKernel:
     """The kernel of S = Q K^T, its arguments, and the tiles that it copies."""
     block_m, block_n = int(launch.constants["block_m"]), int(launch.constants["block_n"])
     padded_dim = int(launch.constants["padded_dim"])
@@ -183,19 +182,9 @@ def scores_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
     return TritonKernel(scores_kernel, launch.kernel_arguments, blocks)
 
 
-def softmax_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
-    """The kernel of P = softmax(S) and its arguments."""
-    return TritonKernel(softmax_kernel, launch.kernel_arguments)
-
-
-def output_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
-    """The kernel of O = P V and its arguments."""
-    return TritonKernel(output_kernel, launch.kernel_arguments)
-
-
 ROUNDINGS = Roundings(scores=1)
 """S is stored."""
-TWINS = {"scores": scores_twin, "softmax": softmax_twin, "output": output_twin}
+TWINS = {"scores": scores_twin, "softmax": twin_of(softmax_kernel), "output": twin_of(output_kernel)}
 _NARROW = Config(block_m=128, block_n=128, num_warps=8, num_stages=3)
 _WIDE = Config(block_m=128, block_n=64, num_warps=4, num_stages=4)
 RECOMMENDED = {(64, False): _NARROW, (64, True): _NARROW, (128, False): _WIDE, (128, True): _WIDE}
@@ -227,5 +216,5 @@ def naive(
     """
     problem = problem_of(q, k, v, causal=causal)
     tensors = {"Q": q, "K": k, "V": v}
-    run_all(launches_for("naive", problem, config, device, q), problem, TWINS, tensors)
+    run_all(launches_for("naive", problem, config, device, q), TWINS, tensors)
     return tensors["O"].view(q.shape)

@@ -1,13 +1,8 @@
 """Naive attention backward in Triton: the twins of its schedule in `simulator/schedules/backward/`."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 
 from ..simulator.device.device import Device
-from ..simulator.launch.program import Launch
-from ..simulator.problems.attention_backward import AttentionBackwardProblem
 from ..simulator.schedules.config import Config
 from .backward.call import Gradients, backward
 from .backward.stored_scores import (
@@ -17,29 +12,20 @@ from .backward.stored_scores import (
     transposed_product_kernel,
 )
 from .flash_backward import TWINS as FUSED_TWINS
-from .launch.launch import Roundings, TritonKernel
+from .launch.launch import Roundings, twin_of
 from .naive import output_kernel
-
-_KERNELS: Mapping[str, Any] = {
-    "probabilities": probabilities_kernel,
-    "value_gradients": transposed_product_kernel,
-    "grad_probabilities": grad_probabilities_kernel,
-    "grad_scores": grad_scores_kernel,
-    "naive_query_gradients": output_kernel,
-    "naive_key_gradients": transposed_product_kernel,
-}
-
 
 ROUNDINGS = Roundings(scores=1)
 """P, dP and dS are stored."""
-
-
-def twin(launch: Launch, problem: AttentionBackwardProblem) -> TritonKernel:
-    """The kernel of a launch of that name, and its arguments."""
-    return TritonKernel(_KERNELS[launch.name], launch.kernel_arguments)
-
-
-TWINS = {"delta": FUSED_TWINS["delta"], **dict.fromkeys(_KERNELS, twin)}
+TWINS = {
+    "delta": FUSED_TWINS["delta"],
+    "probabilities": twin_of(probabilities_kernel),
+    "value_gradients": twin_of(transposed_product_kernel),
+    "grad_probabilities": twin_of(grad_probabilities_kernel),
+    "grad_scores": twin_of(grad_scores_kernel),
+    "naive_query_gradients": twin_of(output_kernel),
+    "naive_key_gradients": twin_of(transposed_product_kernel),
+}
 
 
 def naive_backward(

@@ -10,11 +10,10 @@ import triton
 import triton.language as tl
 
 from ..simulator.device.device import Device
-from ..simulator.launch.program import Launch
 from ..simulator.problems.softmax import SoftmaxProblem
 from ..simulator.schedules.config import Config
 from ..simulator.schedules.registry import find_schedule
-from .launch.launch import OPERAND_DTYPES, TritonKernel, check_tensor, launches_for, run_all
+from .launch.launch import OPERAND_DTYPES, check_tensor, launches_for, run_all, twin_of
 
 LOWEST = tl.constexpr(-3.4028234663852886e38)
 """The lowest finite fp32 number: a maximum to begin with that, unlike -inf, can be subtracted from -inf."""
@@ -102,19 +101,11 @@ def _write(x_ptr, y_ptr, strip, inside, row_max, row_sum, seqlen_k, block_n: tl.
             tl.store(y_ptr + strip + col, y, mask=here)
 
 
-KERNELS = {
-    "naive_softmax": naive_softmax_kernel,
-    "safe_softmax": safe_softmax_kernel,
-    "online_softmax": online_softmax_kernel,
+TWINS = {
+    "naive_softmax": twin_of(naive_softmax_kernel),
+    "safe_softmax": twin_of(safe_softmax_kernel),
+    "online_softmax": twin_of(online_softmax_kernel),
 }
-
-
-def softmax_twin(launch: Launch, problem: SoftmaxProblem) -> TritonKernel:
-    """The kernel of Y = softmax(X) and its arguments."""
-    return TritonKernel(KERNELS[launch.name], launch.kernel_arguments)
-
-
-TWINS = dict.fromkeys(KERNELS, softmax_twin)
 LARGEST_SCORES = {"naive": 80.0}
 """Variant -> the largest element that it takes: without a maximum to subtract, exponentials above 88 overflow."""
 
@@ -157,5 +148,5 @@ def online_softmax(
     if variant is not None:
         chosen = chosen.but(softmax_variant=variant)
     tensors = {"X": x}
-    run_all(launches_for("online_softmax", problem, chosen, device, x), problem, TWINS, tensors)
+    run_all(launches_for("online_softmax", problem, chosen, device, x), TWINS, tensors)
     return tensors["Y"].view(x.shape)

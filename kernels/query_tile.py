@@ -1,25 +1,14 @@
 """What kernels share in which a CTA keeps a query tile on chip, and keys stream past it: `flash2` and `flash2_tma`.
 
-Where an item stands, which key tiles it needs, the online softmax of a tile of scores, and the end, in Triton;
-and, on the host, the way from tensors to its outputs.
+Where an item stands, which key tiles it needs, the online softmax of a tile of scores, and the end.
 
 Exponentials are powers of two: exp(x * scale - max) = 2^(x * scale * log2(e) - max'), one FMA and one EX2 an element,
 with the running maximum max' kept in units of log2.
 """
 
-from collections.abc import Callable
-from typing import Any
-
-import torch
 import triton
 import triton.language as tl
 
-from ..simulator.device.device import Device
-from ..simulator.launch.program import Launch
-from ..simulator.problems.attention import AttentionProblem
-from ..simulator.problems.problem import Problem
-from ..simulator.schedules.config import Config
-from .launch.launch import TritonKernel, allocate, check_launch_fits, check_runnable, launches_for, problem_of, run
 from .launch.numbers import LN_2, LOG2_E
 
 
@@ -146,44 +135,3 @@ def finish(
         tl.store(lse_tile_ptr, lse)
     else:
         tl.store(lse_tile_ptr, lse, mask=rows < rows_left)
-
-
-def twin_of(function: Any) -> Callable[[Launch, Problem], TritonKernel]:
-    """A kernel called as its launch says; what a launch does not have is None.
-
-    Raises, when called: ValueError: a grid that no GPU takes.
-    """
-
-    def twin(launch: Launch, problem: Problem) -> TritonKernel:
-        check_runnable(launch)
-        names = function.arg_names[len(launch.program.tensors) :]
-        return TritonKernel(function, {name: launch.kernel_arguments.get(name) for name in names})
-
-    return twin
-
-
-def forward(
-    schedule: str,
-    make_twin: Callable[[Launch, AttentionProblem], TritonKernel],
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    causal: bool = False,
-    window: int = 0,
-    config: Config | None = None,
-    device: Device | str | None = None,
-    launch: Launch | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """O and LSE by the one launch of a schedule. Args: make_twin: its kernel; the rest as in `flash2`."""
-    problem = problem_of(q, k, v, causal=causal, window=window)
-    if launch is None:
-        (launch,) = launches_for(schedule, problem, config, device, q)
-    elif config is not None:
-        raise ValueError("config and launch are both given: a launch has its configuration")
-    elif launch.name != schedule:
-        raise ValueError(f"launch is of {launch.name}, not of {schedule}")
-    check_launch_fits(launch, {"Q": q, "K": k, "V": v}, problem)
-    outputs = {name: allocate(launch.program.tensor(name), q.device) for name in ("O", "LSE")}
-    run(make_twin(launch, problem), launch, {"Q": q, "K": k, "V": v, **outputs})
-    return outputs["O"].view(q.shape), outputs["LSE"].view(q.shape[:3])

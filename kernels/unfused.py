@@ -4,15 +4,16 @@ Scores, softmax and output are those of `naive`; scale, mask and dropout map sco
 Dropout draws from Philox 4x32-10 by seed and position: the same seed drops the same elements, whatever the launch.
 """
 
+from dataclasses import replace
+
 import torch
 import triton
 import triton.language as tl
 
 from ..simulator.device.device import Device
-from ..simulator.launch.program import Launch
-from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.config import Config
-from .launch.launch import Roundings, TritonKernel, allocate, launches_for, problem_of, run_all
+from ..simulator.schedules.contract import frozen
+from .launch.launch import Roundings, allocate, launches_for, problem_of, run_all, twin_of
 from .naive import TWINS as NAIVE_TWINS
 from .reference import visible_keys
 
@@ -116,24 +117,14 @@ def _uniform(slab, row, key, seqlen_q, seqlen_k, seed, block_rows: tl.constexpr,
         return tl.where(tl.arange(0, block_cols)[None, :] == 0, a, b)
 
 
-def scale_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
-    """The kernel that divides scores by sqrt(D), and its arguments."""
-    return TritonKernel(scale_kernel, launch.kernel_arguments)
-
-
-def mask_twin(launch: Launch, problem: AttentionProblem) -> TritonKernel:
-    """The kernel that masks scores, and its arguments."""
-    return TritonKernel(mask_kernel, launch.kernel_arguments)
-
-
-def dropout_twin(launch: Launch, problem: AttentionProblem, seed: int = 0) -> TritonKernel:
-    """The kernel that drops elements of P, and its arguments."""
-    return TritonKernel(dropout_kernel, {**launch.kernel_arguments, "seed": seed})
-
-
 ROUNDINGS = Roundings(scores=2, outputs=2)
 """Scores are stored before and after they are scaled, P before and after dropout."""
-TWINS = {**NAIVE_TWINS, "scale": scale_twin, "mask": mask_twin, "dropout": dropout_twin}
+TWINS = {
+    **NAIVE_TWINS,
+    "scale": twin_of(scale_kernel),
+    "mask": twin_of(mask_kernel),
+    "dropout": twin_of(dropout_kernel),
+}
 
 
 def unfused(
@@ -169,10 +160,10 @@ def unfused(
     mask = allocate(launches[2].program.tensor("MASK"), q.device)
     mask[0, :, : problem.seqlen_k] = visible_keys(problem.whole_mask, problem.seqlen_q, problem.seqlen_k, q.device)
     tensors = {"Q": q, "K": k, "V": v, "MASK": mask}
-
-    def dropout_with_seed(launch: Launch, problem: AttentionProblem) -> TritonKernel:
-        return dropout_twin(launch, problem, seed)
-
-    run_all(launches, problem, {**TWINS, "dropout": dropout_with_seed}, tensors)
+    seeded = [
+        replace(launch, arguments=frozen(**launch.arguments | {"seed": seed})) if launch.name == "dropout" else launch
+        for launch in launches
+    ]
+    run_all(tuple(seeded), TWINS, tensors)
     keep = tensors["DROP_MASK"][:, :, : problem.seqlen_k].unflatten(0, q.shape[:2])
     return tensors["O"].view(q.shape), keep

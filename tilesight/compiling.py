@@ -49,7 +49,7 @@ def compiler(
     from .kernels.compile.compile import compile_pipelines
 
     def compile_all(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | Refusal | None]:
-        return compile_pipelines(pipelines, problem, gpu, workers=workers, progress=progress)
+        return compile_pipelines(pipelines, gpu, workers=workers, progress=progress)
 
     return compile_all if everything else only_missing(compile_all, gpu)
 

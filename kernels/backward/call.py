@@ -1,7 +1,8 @@
 """From the tensors of a backward pass to its gradients: checks, the schedule's launches, and their outputs."""
 
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -9,7 +10,7 @@ from ...simulator.device.device import Device
 from ...simulator.launch.program import Tensor
 from ...simulator.problems.attention_backward import AttentionBackwardProblem
 from ...simulator.schedules.config import Config
-from ..launch.launch import check_tensor, launches_for, problem_of, run_all
+from ..launch.launch import Twin, check_tensor, launches_for, problem_of, run_all
 
 
 class Gradients(NamedTuple):
@@ -22,7 +23,7 @@ class Gradients(NamedTuple):
 
 def backward(
     schedule: str,
-    twins: Any,
+    twins: Mapping[str, Twin],
     given: dict[str, torch.Tensor],
     *,
     causal: bool,
@@ -33,8 +34,7 @@ def backward(
     """Gradients by the launches of a schedule.
 
     Args:
-        twins: launch name -> function (launch, problem) to `TritonKernel`.
-        given: q, k, v, o, lse, do, and p where it was kept; the rest as in `flash_backward`.
+        twins: as of `run_all`; given: q, k, v, o, lse, do, and p where it was kept; the rest as in `flash_backward`.
     """
     problem = problem_of_backward(given, causal=causal, window=window)
     q, k, v = (given[name] for name in ("q", "k", "v"))
@@ -46,7 +46,7 @@ def backward(
         check_probabilities(
             given["p"], next(x for launch in launches for x in launch.program.tensors if x.name == "P"), q
         )
-    run_all(launches, problem, twins, tensors)
+    run_all(launches, twins, tensors)
     return Gradients(tensors["dQ"].view(q.shape), tensors["dK"].view(k.shape), tensors["dV"].view(v.shape))
 
 

@@ -20,7 +20,6 @@ import triton
 from ...simulator.device.device import Device
 from ...simulator.launch.outline import is_outline, storage_of
 from ...simulator.launch.program import Launch, Resources
-from ...simulator.problems.problem import Problem
 from ...simulator.refusal import Refusal
 from ..launch.launch import interpreted, options_of, parameter_names, torch_dtype
 from ..launch.registry import find_twin
@@ -36,14 +35,8 @@ def with_resources(launch: Launch, outcome: Outcome) -> Launch:
     return replace(launch, resources=outcome.resources) if isinstance(outcome, Compiled) else launch
 
 
-def compile_launch(launch: Launch, problem: Problem, device: Device, *, code: bool = False) -> Outcome:
-    """Compile one launch for a device. Args: code: keep the machine code. Raises: as `compile_many`."""
-    (outcome,) = compile_many([(launch, problem)], device, workers=1, code=code)
-    return outcome
-
-
 def compile_many(
-    wanted: Iterable[tuple[Launch, Problem]],
+    launches: Iterable[Launch],
     device: Device,
     *,
     workers: int | None = None,
@@ -53,7 +46,7 @@ def compile_many(
     """Compile launches for a device, several at a time.
 
     Args:
-        wanted: launches, each with its problem; device: gives architecture and limits.
+        device: gives architecture and limits.
         workers: compiler processes; as many as there are cores where None.
         progress: called with (done, total) after each kernel, in the caller's thread.
         code: keep the machine code; results with and without it are kept apart on disk.
@@ -68,9 +61,9 @@ def compile_many(
         raise RuntimeError("TRITON_INTERPRET is set: kernels are interpreted in this process, and cannot be compiled")
     jobs: dict[str, dict[str, Any]] = {}
     keys: list[tuple[str, Launch, dict[str, Any]] | Refusal] = []
-    for launch, problem in wanted:
+    for launch in launches:
         try:
-            job = job_of(launch, problem, device)
+            job = job_of(launch, device)
         except ValueError as error:
             keys.append(Refusal("does not fit", str(error)))
         else:
@@ -94,7 +87,6 @@ def compile_many(
 
 def compile_pipelines(
     pipelines: Iterable[tuple[Launch, ...]],
-    problem: Problem,
     device: Device,
     *,
     workers: int | None = None,
@@ -112,7 +104,7 @@ def compile_pipelines(
         RuntimeError: as `compile_many`.
     """
     chains = list(pipelines)
-    launches = [(launch, problem) for chain in chains for launch in chain]
+    launches = [launch for chain in chains for launch in chain]
     outcomes = iter(compile_many(launches, device, workers=workers, progress=progress, code=True))
     return [_resources([next(outcomes) for _ in chain]) for chain in chains]
 
@@ -147,9 +139,9 @@ def compiler_text(device: Device) -> str:
     return f"Triton {triton.__version__} for sm_{device.capability}"
 
 
-def job_of(launch: Launch, problem: Problem, device: Device) -> dict[str, Any]:
+def job_of(launch: Launch, device: Device) -> dict[str, Any]:
     """What a compiler process needs to know of a launch. Raises: ValueError: no kernel can follow the launch."""
-    twin = find_twin(launch, problem)
+    twin = find_twin(launch)
     names = parameter_names(twin, launch)
     return {
         "module": twin.function.fn.__module__,

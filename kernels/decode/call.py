@@ -1,18 +1,16 @@
 """From tensors of a decode to O and LSE: the table of lengths and pages, and the launches of a schedule of splits."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import torch
 
 from ...simulator.device.device import Device
-from ...simulator.launch.program import Launch
 from ...simulator.problems.problem import Problem
 from ...simulator.schedules.config import Config
 from ...simulator.schedules.contract import frozen
-from ..launch.launch import TritonKernel, launches_for, run_all
-from ..query_tile import twin_of
+from ..launch.launch import Twin, launches_for, run_all, twin_of
 from .splits import flash_decode_merge_kernel
 
 MERGE = {"flash_decode_merge": twin_of(flash_decode_merge_kernel)}
@@ -41,7 +39,7 @@ def table_of(
 
 def decoded(
     schedule: str,
-    twins: Mapping[str, Callable[[Launch, Problem], TritonKernel]],
+    twins: Mapping[str, Twin],
     problem: Problem,
     tensors: dict[str, torch.Tensor],
     arguments: dict[str, float],
@@ -68,5 +66,5 @@ def decoded(
         else launch
         for launch in (first, *merge)
     )
-    run_all(launches, problem, twins, tensors)
+    run_all(launches, twins, tensors)
     return tensors["O"].view(*q.shape[:3], -1), tensors["LSE"].view(q.shape[:3])

@@ -7,7 +7,7 @@ a pointer, or a descriptor through which the hardware copies tiles (TMA).
 So the same twin can be launched, interpreted and recorded, or compiled without a GPU.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -58,6 +58,22 @@ class TritonKernel:
     function: Any
     arguments: Mapping[str, int | float | bool | str | None]
     blocks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+Twin = Callable[[Launch], TritonKernel]
+"""What makes the kernel of a launch. Raises: ValueError: Triton cannot follow the launch."""
+
+
+def twin_of(function: Any) -> Twin:
+    """A kernel called as its launch says; what a launch does not have is the kernel's default, or None."""
+
+    def twin(launch: Launch) -> TritonKernel:
+        check_runnable(launch)
+        given, parameters = launch.kernel_arguments, function.params[len(launch.program.tensors) :]
+        asked = [item.name for item in parameters if item.name in given or not item.has_default]
+        return TritonKernel(function, {name: given.get(name) for name in asked})
+
+    return twin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,11 +184,11 @@ def check_sinks(sinks: torch.Tensor | None, q: torch.Tensor) -> dict[str, torch.
     return {"SINKS": sinks.contiguous()}
 
 
-def run_all(launches: tuple[Launch, ...], problem: Problem, twins: Any, tensors: dict[str, torch.Tensor]) -> None:
+def run_all(launches: tuple[Launch, ...], twins: "Mapping[str, Twin]", tensors: dict[str, torch.Tensor]) -> None:
     """Run the launches of a pipeline one after the other.
 
     Args:
-        twins: launch name -> function (launch, problem) to `TritonKernel`.
+        twins: launch name -> what makes its kernel.
         tensors: inputs by name; what is missing is allocated and added.
     """
     place = next(iter(tensors.values())).device
@@ -180,7 +196,7 @@ def run_all(launches: tuple[Launch, ...], problem: Problem, twins: Any, tensors:
         for tensor in launch.program.tensors:
             if tensor.name not in tensors:
                 tensors[tensor.name] = allocate(tensor, place)
-        run(twins[launch.name](launch, problem), launch, tensors)
+        run(twins[launch.name](launch), launch, tensors)
 
 
 def launches_for(
@@ -215,17 +231,6 @@ def check_runnable(launch: Launch) -> None:
         )
     if launch.cta_count > MAX_GRID:
         raise ValueError(f"{launch.name}: {launch.cta_count} CTAs: must be at most {MAX_GRID} (2^31 - 1)")
-
-
-def check_launch_fits(launch: Launch, tensors: dict[str, torch.Tensor], problem: Problem) -> None:
-    """Raises: ValueError: a launch that was made for a problem of another shape or dtype."""
-    for name, given in tensors.items():
-        tensor = launch.program.tensor(name)
-        shape = (tensor.slabs, tensor.rows, tensor.cols)
-        if shape != (given.shape[0] * given.shape[1], *given.shape[2:]) or launch.dtype != problem.dtype:
-            raise ValueError(
-                f"launch is for {name} of {shape} {launch.dtype}, not of {tuple(given.shape)} {problem.dtype}"
-            )
 
 
 def torch_dtype(tensor: Tensor) -> torch.dtype:

@@ -3,14 +3,12 @@
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
 
 from ... import kernels
 from ...simulator.launch.program import Launch
-from ...simulator.problems.problem import Problem
 from ...simulator.schedules.config import Config
 from ...simulator.schedules.registry import all_schedules
-from .launch import Roundings, TritonKernel
+from .launch import Roundings, TritonKernel, Twin
 
 
 @cache
@@ -20,9 +18,9 @@ def twinned() -> tuple[str, ...]:
 
 
 @cache
-def _twins() -> dict[str, Any]:
+def _twins() -> dict[str, Twin]:
     """Launch name -> function; launches of one name in several schedules are one kernel."""
-    twins: dict[str, Any] = {}
+    twins: dict[str, Twin] = {}
     for name in twinned():
         for launch_name, function in import_module(f"{kernels.__name__}.{name}").TWINS.items():
             if twins.setdefault(launch_name, function) is not function:
@@ -47,9 +45,8 @@ def recommended() -> dict[tuple[str, int, bool], Config]:
     return {(name, *shape): config for name, table in tables.items() for shape, config in table.items()}
 
 
-def find_twin(launch: Launch, problem: Problem) -> TritonKernel:
+def find_twin(launch: Launch) -> TritonKernel:
     """The kernel of a launch, with its arguments. Raises: ValueError: there is none, or it cannot follow the launch."""
     if launch.name not in _twins():
         raise ValueError(f"launch {launch.name!r} has no kernel; those that have one are {', '.join(_twins())}")
-    twin: TritonKernel = _twins()[launch.name](launch, problem)
-    return twin
+    return _twins()[launch.name](launch)

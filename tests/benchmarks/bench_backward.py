@@ -61,7 +61,7 @@ def compiled(schedule: str, problem: AttentionProblem, configs: list[Config]) ->
     """Compile all configurations on all cores; Triton then finds them in its cache."""
     device = device_of(torch.empty(0, device="cuda"))
     chains = [find_schedule(schedule).launches(problem, config, device) for config in configs]
-    compile_many([(launch, problem) for chain in chains for launch in chain], device)
+    compile_many([launch for chain in chains for launch in chain], device)
 
 
 def ours(schedule: str, problem: AttentionProblem, config: Config) -> float | None:

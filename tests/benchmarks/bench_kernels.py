@@ -76,7 +76,7 @@ def timed(track: Track, tare: float, work: Callable[[], Any]) -> float:
 def attention(track: Track, tare: float, problem: AttentionProblem, device: Any) -> dict[str, Any]:
     """Our kernels and the backends on one problem: name -> FLOP/s, of the finalists' turns."""
     named = list(candidates(problem, device))
-    outcomes = compile_many([(launch, problem) for _, launch in named], device)
+    outcomes = compile_many([launch for _, launch in named], device)
     works, place = {}, torch.device("cuda")
     for (name, launch), outcome in zip(named, outcomes, strict=True):
         if isinstance(outcome, Compiled):
@@ -111,7 +111,7 @@ def products(track: Track, tare: float, problem: AttentionProblem, device: Any) 
     configs = [
         chosen.config(block_m=m, block_n=n, num_warps=warps, num_stages=stages) for m, n, warps, stages in PRODUCT_TILES
     ]
-    wanted = [(launch, problem) for config in configs for launch in chosen.launches(problem, config, device)]
+    wanted = [launch for config in configs for launch in chosen.launches(problem, config, device)]
     compile_many(wanted, device)
     for config in configs:
         pipeline, _ = prepare(chosen.launches(problem, config, device), problem, place)

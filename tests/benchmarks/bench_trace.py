@@ -35,7 +35,7 @@ def kernels(every: int) -> list[CompiledKernel]:
         for config in list(find_schedule("flash2").configs())[::every]:
             resolved = resolve(PROBLEM, "flash2", config, DEVICE)
             for launch in () if isinstance(resolved, Refusal) else resolved.launches:
-                twin = find_twin(launch, PROBLEM)
+                twin = find_twin(launch)
                 tensors = {tensor.name: allocate(tensor, torch.device("meta")) for tensor in launch.program.tensors}
                 twin.function[launch.grid](**arguments_of(twin, launch, tensors))
     outcomes = compile_calls([lower(call, 90) for call in calls], DEVICE, workers=1)

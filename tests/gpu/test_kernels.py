@@ -77,7 +77,7 @@ def launched(point: "Point") -> tuple[dict[str, Any], list[Any]]:
                 if tensor.name == "MASK":
                     rows, keys = point.problem.seqlen_q, point.problem.seqlen_k
                     memory[..., :keys] = visible_keys(point.problem.whole_mask, rows, keys, memory.device)
-        kernels.append(run(find_twin(launch, point.problem), launch, tensors))
+        kernels.append(run(find_twin(launch), launch, tensors))
     return tensors, kernels
 
 
@@ -125,7 +125,7 @@ def test_kernels_are_right_and_as_promised(schedule: str, dtype: str) -> None:
     if not chosen:
         tested.append(0)
         pytest.skip(f"{schedule} does not take {dtype}")
-    outcomes = iter(compile_many([(launch, point.problem) for point in chosen for launch in point.launches], DEVICE))
+    outcomes = iter(compile_many([launch for point in chosen for launch in point.launches], DEVICE))
     wrong, differing, worst, ran, refused = [], [], 0.0, 0, 0
     for point in chosen:
         ahead = [next(outcomes) for _ in point.launches]

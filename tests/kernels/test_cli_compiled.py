@@ -14,7 +14,7 @@ if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import triton
-from tilesight.kernels.compile.compile import compile_launch
+from support.compiling import compile_launch
 from tilesight.kernels.compile.outcomes import Compiled
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -42,7 +42,7 @@ def test_explore_ranks_with_compiled_resources(capsys: pytest.CaptureFixture[str
     compiled_config, other = answer["configs"]
     config = find_schedule("flash2").config(block_m=128, block_n=64, num_warps=8, num_stages=4)
     (launch,) = find_schedule("flash2").launches(PROBLEM, config, load_device("h200"))
-    compiled = compile_launch(launch, PROBLEM, load_device("h200"))
+    compiled = compile_launch(launch, load_device("h200"))
     assert isinstance(compiled, Compiled)
     for name in ("registers_per_thread", "spilled_bytes_per_thread", "smem_bytes_per_cta"):
         assert compiled_config[name] == getattr(compiled.resources, name)

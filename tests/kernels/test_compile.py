@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.compiling import compile_launch
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.cache_folder import cache_folder
 from tilesight.simulator.device.device import load_device
@@ -22,7 +23,6 @@ if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 from tilesight.kernels.compile.compile import (
-    compile_launch,
     compile_many,
     compile_pipelines,
     job_of,
@@ -63,7 +63,7 @@ def flash2(problem: AttentionProblem = PROBLEM, **options: int) -> Launch:
 @pytest.mark.parametrize("device", DEVICES)
 def test_flash2_compiles_for_every_architecture(device: str) -> None:
     """No spills, the architecture's own tensor-core instruction, asynchronous copies."""
-    outcome = compile_launch(flash2(), PROBLEM, load_device(device))
+    outcome = compile_launch(flash2(), load_device(device))
     assert isinstance(outcome, Compiled), outcome
     assert outcome.resources.origin == "compiled"
     assert outcome.resources.spilled_bytes_per_thread == 0
@@ -75,7 +75,7 @@ def test_flash2_compiles_for_every_architecture(device: str) -> None:
 
 def test_shared_memory_holds_q_and_the_stages_of_k_and_v() -> None:
     """wgmma reads Q from shared memory, and num_stages buffers of K and of V: the bytes are known exactly."""
-    outcome = compile_launch(flash2(num_stages=3), PROBLEM, H200)
+    outcome = compile_launch(flash2(num_stages=3), H200)
     assert isinstance(outcome, Compiled)
     assert outcome.resources.smem_bytes_per_cta == 2 * 64 * (128 + 3 * 2 * 64)
 
@@ -84,7 +84,7 @@ def test_a_configuration_over_the_limit_becomes_a_row_with_its_reason() -> None:
     """Triton compiles it silently; the device's limit says no, and the other launches go on."""
     launches = [flash2(block_n=256, num_stages=4, num_warps=8), flash2()]
     seen: list[tuple[int, int]] = []
-    large, small = compile_many([(x, PROBLEM) for x in launches], H200, workers=2, progress=lambda *x: seen.append(x))
+    large, small = compile_many(launches, H200, workers=2, progress=lambda *x: seen.append(x))
     assert isinstance(large, Refusal)
     assert large.reason == f"shared memory: a CTA needs 278528 B, {H200.name} allows 232448 B"
     assert isinstance(small, Compiled)
@@ -95,7 +95,7 @@ def test_a_configuration_over_the_limit_becomes_a_row_with_its_reason() -> None:
 
 def test_a_launch_that_triton_cannot_follow_becomes_a_row_with_its_reason() -> None:
     """Warps that split keys are a schedule's, not Triton's."""
-    outcome = compile_launch(replace(flash2(), warp_split="k"), PROBLEM, H200)
+    outcome = compile_launch(replace(flash2(), warp_split="k"), H200)
     assert isinstance(outcome, Refusal)
     assert "warp_split" in outcome.reason
 
@@ -107,7 +107,7 @@ def test_a_compiler_that_dies_says_so_and_is_replaced(monkeypatch: pytest.Monkey
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [tests, os.environ.get("PYTHONPATH")])))
     pool = Pool()
     turns = Turns(pool)
-    job = job_of(flash2(block_m=64), PROBLEM, H200)
+    job = job_of(flash2(block_m=64), H200)
     with pytest.raises(WorkerDied, match=r"the compiler died \(signal 6, SIGABRT\): Assertion .* failed"):
         turns.answer({**job, "module": "kernels.dies"})
     assert turns.answer(job)["registers"] > 0
@@ -117,18 +117,18 @@ def test_a_compiler_that_dies_says_so_and_is_replaced(monkeypatch: pytest.Monkey
 
 def test_a_result_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second time it comes from the cache, and so does a refusal; a broken file is compiled anew."""
-    first = compile_launch(flash2(block_m=64), PROBLEM, H200)
+    first = compile_launch(flash2(block_m=64), H200)
 
     def refuse(*_: object) -> None:
         raise WorkerDied("asked again")
 
-    (file,) = cache_folder().glob(f"{key_of(job_of(flash2(block_m=64), PROBLEM, H200))}.json")
+    (file,) = cache_folder().glob(f"{key_of(job_of(flash2(block_m=64), H200))}.json")
     with monkeypatch.context() as patch:
         patch.setattr(Turns, "answer", refuse)
-        assert compile_launch(flash2(block_m=64), PROBLEM, H200) == first
+        assert compile_launch(flash2(block_m=64), H200) == first
         file.write_text("{", encoding="utf-8")
-        assert compile_launch(flash2(block_m=64), PROBLEM, H200) == Refusal("does not fit", "asked again")
-    assert compile_launch(flash2(block_m=64), PROBLEM, H200) == first
+        assert compile_launch(flash2(block_m=64), H200) == Refusal("does not fit", "asked again")
+    assert compile_launch(flash2(block_m=64), H200) == first
 
 
 def test_a_kernel_that_is_wanted_twice_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_a_kernel_that_is_wanted_twice_is_compiled_once(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Turns, "answer", answer)
     longer = replace(PROBLEM, seqlen_q=8192, seqlen_k=8192, dtype="bf16")
-    wanted = [(flash2(problem), problem) for problem in (replace(longer, seqlen_q=4096), longer, longer)]
+    wanted = [flash2(problem) for problem in (replace(longer, seqlen_q=4096), longer, longer)]
     assert compile_many(wanted, H200) == [Refusal("does not fit", "not today")] * 3
     assert len(asked) == 1
 
@@ -153,9 +153,9 @@ def test_a_pipeline_has_the_resources_of_its_launches_or_a_reason() -> None:
         naive.launches(PROBLEM, naive.config(block_m=128, block_n=block_n, num_stages=stages), H200)
         for block_n, stages in ((64, 2), (256, 4))
     )
-    resources, reason = compile_pipelines([runs, too_large], PROBLEM, H200)
+    resources, reason = compile_pipelines([runs, too_large], H200)
     assert [taken.origin for taken in resources] == ["compiled"] * 3  # type: ignore[union-attr]
-    outcome = compile_launch(runs[2], PROBLEM, H200)
+    outcome = compile_launch(runs[2], H200)
     assert isinstance(outcome, Compiled) and resources[2] == outcome.resources
     assert isinstance(reason, Refusal) and reason.reason.startswith("shared memory: a CTA needs ")
 
@@ -174,13 +174,13 @@ def test_an_interruption_ends_the_compilers(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr("tilesight.kernels.compile.pool.WorkerProcess", start)
     monkeypatch.setattr("tilesight.kernels.compile.outcomes.POOL", compilers)
-    wanted = [(flash2(block_m=block_m, block_n=32, num_stages=4), PROBLEM) for block_m in (32, 64, 128, 256)]
+    wanted = [flash2(block_m=block_m, block_n=32, num_stages=4) for block_m in (32, 64, 128, 256)]
     with pytest.raises(KeyboardInterrupt):
         compile_many(wanted, H200, workers=2, progress=interrupt)
     assert 1 <= len(started) <= 2
     compilers.close()
     assert all(compiler._process is None for compiler in started)
-    kept = [(cache_folder() / f"{key_of(job_of(*call, H200))}.json").exists() for call in wanted]
+    kept = [(cache_folder() / f"{key_of(job_of(call, H200))}.json").exists() for call in wanted]
     assert kept.count(True) < len(wanted)
 
 
@@ -188,7 +188,7 @@ def test_the_key_is_what_the_compiler_sees() -> None:
     """Other lengths of the same divisibility share a result; other blocks, masks, stages and targets do not."""
 
     def key(problem: AttentionProblem = PROBLEM, device: str = "h200", **options: int) -> str:
-        return key_of(job_of(flash2(problem, **options), problem, load_device(device)))
+        return key_of(job_of(flash2(problem, **options), load_device(device)))
 
     assert key() == key(replace(PROBLEM, seqlen_q=8192, seqlen_k=8192)) == key(device="h100-sxm")
     others = [
@@ -206,7 +206,7 @@ def test_the_key_is_what_the_compiler_sees() -> None:
 def test_arguments_are_specialised_as_the_jit_does() -> None:
     """Aligned pointers and multiples of 16 carry tt.divisibility, other numbers do not, and 1 is a constant."""
     problem = replace(PROBLEM, batch=1, heads=1, kv_heads=1, seqlen_k=4104)
-    ttir = compiled_kernel(job_of(flash2(problem), problem, H200)).asm["ttir"]
+    ttir = compiled_kernel(job_of(flash2(problem), H200)).asm["ttir"]
     header = next(line for line in ttir.splitlines() if "tt.func public" in line)
     arguments = {part.split(":")[0].strip("% "): part for part in header.split("(", 1)[1].split(", %")}
     divisible = {name for name, text in arguments.items() if "tt.divisibility = 16" in text}

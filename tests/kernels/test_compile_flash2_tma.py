@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from support.compiling import compile_launch
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
@@ -13,7 +14,7 @@ from tilesight.simulator.schedules.registry import find_schedule
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile.compile import compile_launch, job_of, key_of
+from tilesight.kernels.compile.compile import job_of, key_of
 from tilesight.kernels.compile.outcomes import Compiled
 from tilesight.kernels.compile.worker import compiled_kernel
 
@@ -34,7 +35,7 @@ SHIFTED = re.compile(r"(%\w+) = arith\.addi (%\w+), %c64_i32")
 def compiled(problem: AttentionProblem = PROBLEM, device: str = "h200", **chosen: int) -> Compiled:
     """What the compiler makes of a configuration."""
     (launch,) = SCHEDULE.launches(problem, SCHEDULE.config(**chosen), load_device(device))
-    outcome = compile_launch(launch, problem, load_device(device))
+    outcome = compile_launch(launch, load_device(device))
     assert isinstance(outcome, Compiled), outcome
     return outcome
 
@@ -114,7 +115,7 @@ def test_each_group_copies_its_half_of_a_query_tile(changed: dict[str, int], cho
     """Copies fill their memory exactly, and no mask takes the shifted index of a copy for a position."""
     problem = replace(PROBLEM, **changed)
     (launch,) = SCHEDULE.launches(problem, SCHEDULE.config(**{**SPECIALISED, **chosen}), load_device("h200"))
-    ttgir = compiled_kernel(job_of(launch, problem, load_device("h200"))).asm["ttgir"]
+    ttgir = compiled_kernel(job_of(launch, load_device("h200"))).asm["ttgir"]
     assert len(COPY.findall(ttgir)) == 4
     assert copy_faults(ttgir) == []
 
@@ -138,7 +139,7 @@ def test_the_faults_of_a_divided_query_tile_are_found() -> None:
 def test_specialisation_that_the_compiler_leaves_out_is_a_failure() -> None:
     """Eight warps, which the schedule refuses: Triton 3.6 ignores the request without a word."""
     (launch,) = SCHEDULE.launches(PROBLEM, SCHEDULE.config(**SPECIALISED), load_device("h200"))
-    outcome = compile_launch(replace(launch, num_warps=8), PROBLEM, load_device("h200"))
+    outcome = compile_launch(replace(launch, num_warps=8), load_device("h200"))
     assert isinstance(outcome, Refusal)
     assert "left it out and compiled 8 warps" in outcome.reason
 
@@ -148,7 +149,7 @@ def test_lengths_and_heads_share_a_compiled_kernel() -> None:
 
     def key(problem: AttentionProblem, **chosen: int) -> str:
         (launch,) = SCHEDULE.launches(problem, SCHEDULE.config(**chosen), load_device("h200"))
-        return key_of(job_of(launch, problem, load_device("h200")))
+        return key_of(job_of(launch, load_device("h200")))
 
     assert key(PROBLEM) == key(replace(PROBLEM, seqlen_q=8192, seqlen_k=8192))
     assert (

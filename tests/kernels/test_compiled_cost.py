@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.compiling import compile_launch
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.walk import tally
@@ -16,7 +17,7 @@ from tilesight.simulator.sm.step_cost import PIPES
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile.compile import compile_launch, with_resources
+from tilesight.kernels.compile.compile import with_resources
 from tilesight.kernels.compile.outcomes import Compiled
 
 H200 = load_device("h200")
@@ -56,7 +57,7 @@ def test_all_products_of_a_kernel_are_paid_for(schedule: str, name: str, options
         for candidate in launches_of(PROBLEM, schedule, chosen.config(**fixed), H200)
         if candidate.name == name
     )
-    outcome = compile_launch(launch, PROBLEM, H200, code=True)
+    outcome = compile_launch(launch, H200, code=True)
     assert isinstance(outcome, Compiled)
     compiled = with_resources(launch, outcome)
     costs = compiled_costs(compiled, residency_of(compiled, H200), H200)

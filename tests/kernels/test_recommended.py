@@ -27,9 +27,7 @@ def faults(name: str, head_dim: int, causal: bool, config: Config) -> list[str]:
     )
     launches = find_schedule(name).launches(problem, config, H200)
     reasons = []
-    for launch, outcome in zip(
-        launches, compile_many([(candidate, problem) for candidate in launches], H200), strict=True
-    ):
+    for launch, outcome in zip(launches, compile_many(launches, H200), strict=True):
         if isinstance(outcome, Refusal):
             reasons.append(f"{launch.name}: {outcome.reason}")
             continue

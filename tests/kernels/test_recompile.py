@@ -14,7 +14,7 @@ if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import triton
-from tilesight.kernels.compile.compile import compile_launch
+from support.compiling import compile_launch
 from tilesight.kernels.compile.outcomes import Compiled
 from tilesight.validate.compare.recompile import with_code
 
@@ -27,7 +27,7 @@ POINT = Point(schedule="flash2", problem=PROBLEM, config=runnable_config("flash2
 def row() -> Row:
     """As a results file gives it back: with resources, without code."""
     (launch,) = POINT.launches(H200)
-    outcome = compile_launch(launch, PROBLEM, H200)
+    outcome = compile_launch(launch, H200)
     assert isinstance(outcome, Compiled)
     assert outcome.resources.code is None
     return Row(point=POINT, resources=(outcome.resources,), outcome=Lost(key=POINT.key, reason="made up"))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.compiling import compile_launch
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
@@ -15,7 +16,7 @@ from tilesight.simulator.simulate import launches_of
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile.compile import compile_launch, with_resources
+from tilesight.kernels.compile.compile import with_resources
 from tilesight.kernels.compile.outcomes import Compiled
 from tilesight.simulator.sass.decode import decode
 from tilesight.simulator.sass.flow import find_flow
@@ -50,7 +51,7 @@ def compiled(schedule: str, problem: AttentionProblem, device_name: str, name: s
     fixed = {"warp_split": "q"} if "warp_split" in chosen.options else {}
     launches = launches_of(problem, schedule, chosen.config(**{**fixed, **options}), device)
     launch = next(candidate for candidate in launches if candidate.name == (name or schedule))
-    outcome = compile_launch(launch, problem, device, code=True)
+    outcome = compile_launch(launch, device, code=True)
     assert isinstance(outcome, Compiled) and outcome.code, outcome
     return with_resources(launch, outcome), outcome.code
 
@@ -109,7 +110,7 @@ def test_code_is_kept_beside_resources_and_not_instead() -> None:
     """Asking for the code would change what is known of a launch, or return one launch's arguments for another's."""
     device = load_device("h200")
     (launch,) = launches_of(PROBLEM, "flash2", find_schedule("flash2").config(warp_split="q"), device)
-    plain, kept = compile_launch(launch, PROBLEM, device), compile_launch(launch, PROBLEM, device, code=True)
+    plain, kept = compile_launch(launch, device), compile_launch(launch, device, code=True)
     assert isinstance(plain, Compiled) and isinstance(kept, Compiled) and kept.code
     assert plain.code is None
     assert (plain.resources, plain.instructions) == (kept.resources, kept.instructions)

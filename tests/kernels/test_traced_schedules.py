@@ -94,7 +94,7 @@ def pairs(case: Case) -> list[tuple[Launch, Launch, dict[str, str]]]:
     tensors = {name: allocate(tensor, torch.device("meta")) for name, tensor in every.items()}
     with tilesight.capture() as captured:
         for launch in written:
-            twin = find_twin(launch, problem)
+            twin = find_twin(launch)
             twin.function[launch.grid](**arguments_of(twin, launch, tensors))
     outcomes = compile_calls([lower(call, 90) for call in captured], DEVICE, workers=1)
     compiled = [outcome for outcome in outcomes if isinstance(outcome, CompiledKernel)]
@@ -104,7 +104,7 @@ def pairs(case: Case) -> list[tuple[Launch, Launch, dict[str, str]]]:
         (
             replace(launch, resources=kernel.resources),
             traced_launch,
-            parameter_names(find_twin(launch, problem), launch),
+            parameter_names(find_twin(launch), launch),
         )
         for launch, kernel, traced_launch in zip(written, compiled, traced, strict=True)
     ]

@@ -2,15 +2,7 @@
 
 from types import MappingProxyType
 
-from ..simulator.launch.program import Launch
-from ..simulator.problems.problem import Problem
 from .flash2 import flash2_kernel
-from .launch.launch import TritonKernel
+from .launch.launch import twin_of
 
-
-def twin(launch: Launch, problem: Problem) -> TritonKernel:
-    """The kernel of a launch and its arguments."""
-    return TritonKernel(flash2_kernel, launch.kernel_arguments)
-
-
-TWINS = MappingProxyType({"streamed": twin})
+TWINS = MappingProxyType({"streamed": twin_of(flash2_kernel)})

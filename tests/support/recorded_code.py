@@ -92,13 +92,13 @@ def recorded_listings() -> list[str]:
 
 def main() -> None:
     """Compile, compare with the library, write."""
-    from tilesight.kernels.compile.compile import compile_launch
+    from support.compiling import compile_launch
     from tilesight.simulator.library.lookup import find_kernel
 
     entries = []
     for kernel in wanted():
         launch = kernel.launch
-        resources = compile_launch(launch, kernel.problem, kernel.gpu, code=True).resources
+        resources = compile_launch(launch, kernel.gpu, code=True).resources
         kept = find_kernel(launch, kernel.gpu)
         names = ("registers_per_thread", "smem_bytes_per_cta", "spilled_bytes_per_thread", "warps_per_cta")
         numbers = {name: getattr(resources, name) for name in names}

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from ..compiling import compiler, only_missing, why_not
+from ..compiling import only_missing, why_not
 from ..simulator import units
 from ..simulator.device.device import Device
 from ..simulator.jobs.pool import cores
 from ..simulator.launch.program import Launch, Resources
-from ..simulator.problems.problem import Problem
 from ..simulator.refusal import Refusal
 from .groups import Group, flag, option, typed_as, word
 from .output import BadInput, progress, say
@@ -66,13 +65,10 @@ class CostOptions(Group):
         """Whether what the library lacks is compiled here."""
         return self.compiled or (self.kind != "tiles" and not why_not())
 
-    def source(
-        self, problem: Problem, device: Device, workers: int | None = None
-    ) -> "tuple[ResourcesOf | None, tuple[str, ...]]":
+    def source(self, device: Device, workers: int | None = None) -> "tuple[ResourcesOf | None, tuple[str, ...]]":
         """What a command asks for resources, beside the library, and remarks for the reader of the result.
 
         Args:
-            problem: that the launches solve.
             device: to compile for.
             workers: compiler processes, one per core where None.
 
@@ -84,7 +80,7 @@ class CostOptions(Group):
             BadInput: something that compiling needs is missing.
         """
         if self.compiled:
-            compile_, remark = compiler_for(problem, device, workers)
+            compile_, remark = compiler_for(device, workers)
             return compile_, (remark,)
         if self.kind == "tiles":
             return None, ()
@@ -102,7 +98,7 @@ class CostOptions(Group):
             }
             seconds = ceil(len(kernels) / (workers or cores())) * COMPILE_S
             say(f"compiling what the library does not hold: about {units.duration(seconds)} the first time, then kept")
-            compile_, _ = compiler_for(problem, device, workers)  # loads torch
+            compile_, _ = compiler_for(device, workers)  # loads torch
             return compile_(pipelines)
 
         return only_missing(announced, device), notes
@@ -114,12 +110,11 @@ def of_use(remarks: tuple[str, ...], launches: "Iterable[LaunchPrediction]") -> 
 
 
 def compiler_for(
-    problem: Problem, device: Device, workers: int | None = None, wanted_by: str = "--compiled"
+    device: Device, workers: int | None = None, wanted_by: str = "--compiled"
 ) -> "tuple[ResourcesOf, str]":
     """What compiles launches for a device, and a remark that says so.
 
     Args:
-        problem: that the launches solve.
         device: to compile for.
         workers: compiler processes, one per core where None.
         wanted_by: option or command that messages name.
@@ -133,11 +128,11 @@ def compiler_for(
     reason = why_not()
     if reason:
         raise BadInput(f"{wanted_by}: {reason}")
-    from ..kernels.compile.compile import compiler_text
+    from ..kernels.compile.compile import compile_pipelines, compiler_text
 
     def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | Refusal | None]:
         with progress("kernels compiled") as tick:
-            return compiler(problem, device, everything=True, workers=workers, progress=tick)(pipelines)
+            return compile_pipelines(pipelines, device, workers=workers, progress=tick)
 
     return (
         resources_of,

@@ -12,7 +12,6 @@ from .output import BadInput, progress
 
 if TYPE_CHECKING:
     from ..simulator.launch.program import Launch, Resources
-    from ..simulator.problems.problem import Problem
     from ..simulator.refusal import Refusal
     from ..validate.compare.campaign import Compiler
 
@@ -80,7 +79,7 @@ def device_named(name: str | None, settings: Sequence[str] | None) -> Named:
 def compiler(device: Device, workers: int) -> "Compiler":
     """What compiles launches ahead of time, and shows how far it is."""
 
-    def compiled(wanted: "Sequence[tuple[Launch, Problem]]") -> "list[Resources | Refusal]":
+    def compiled(wanted: "Sequence[Launch]") -> "list[Resources | Refusal]":
         from ..kernels.compile.compile import compile_many
         from ..kernels.compile.outcomes import Compiled
 

@@ -16,7 +16,6 @@ from ...simulator.device.device import Device
 from ...simulator.jobs.pool import Progress, run_all
 from ...simulator.launch.program import Launch, Resources
 from ...simulator.prediction.prediction import Prediction
-from ...simulator.problems.problem import Problem
 from ...simulator.refusal import Refusal
 from ...simulator.resolve import Sources, resolve
 from ...simulator.simulate import predict
@@ -29,8 +28,8 @@ from .compare import Comparison, Ranking, Statistic, all_statistics, compare, ra
 from .verdict import Verdict, verdicts
 
 SCHEMA = "tilesight.validation/1"
-Compiler = Callable[[Sequence[tuple[Launch, Problem]]], Sequence[Resources | Refusal]]
-"""Launches, each with its problem -> resources of each, or why it cannot run."""
+Compiler = Callable[[Sequence[Launch]], Sequence[Resources | Refusal]]
+"""Launches -> resources of each, or why it cannot run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +119,7 @@ def compiled(
     pipelines = [point.attempt(device) for point in points]
     if compiler is None:
         return pipelines
-    pairs = zip(points, pipelines, strict=True)
-    wanted = [(launch, point.problem) for point, chain in pairs if not isinstance(chain, Refusal) for launch in chain]
+    wanted = [launch for chain in pipelines if not isinstance(chain, Refusal) for launch in chain]
     promised = iter(compiler(wanted) if wanted else ())
     return [
         chain if isinstance(chain, Refusal) else _with(chain, [next(promised) for _ in chain]) for chain in pipelines

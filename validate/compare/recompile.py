@@ -32,7 +32,7 @@ def with_code(
     from ...kernels.compile.outcomes import Compiled
 
     pipelines = [row.point.launches(device) if row.resources else () for row in rows]
-    wanted = [(launch, row.point.problem) for row, chain in zip(rows, pipelines, strict=True) for launch in chain]
+    wanted = [launch for chain in pipelines for launch in chain]
     outcomes = iter(compile_many(wanted, device, code=True, progress=progress))
     with_resources, other = [], 0
     for row, chain in zip(rows, pipelines, strict=True):

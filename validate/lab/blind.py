@@ -64,7 +64,7 @@ def predicted(point: Point, device_name: str, limit_s: int) -> Predicted:
         launches = point.attempt(device)
         if isinstance(launches, Refusal):
             return launches.reason
-        (resources,) = compile_pipelines([launches], point.problem, device, workers=1)
+        (resources,) = compile_pipelines([launches], device, workers=1)
         if isinstance(resources, Refusal):
             return resources.reason
         resolved = resolve(point.problem, point.schedule, point.config, device, Sources(resources=resources))

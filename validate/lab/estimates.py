@@ -98,7 +98,7 @@ def rows_of(name: str, device: Device, shapes: tuple[dict, ...], workers: int) -
                 if name != "unfused" or launch.name in ROW_WISE[1:]:  # its other kernels are those of naive
                     same = (launch.name, launch.num_warps, launch.num_stages, *launch.constants.items())
                     kernels.setdefault(same, (launch, config))
-        wanted = [(launch, problem) for launch, _ in kernels.values()]
+        wanted = [launch for launch, _ in kernels.values()]
 
         def tick(done: int, total: int, what: str = f"{name} on {device.name}, {shape}") -> None:
             print(f"\r{what}: {done} of {total}  ", end="", file=sys.stderr, flush=True)

@@ -70,7 +70,7 @@ def compiled(launches: tuple[Launch, ...], point: Point, device: Device) -> list
     tensors = {name: allocate(tensor, torch.device("meta")) for name, tensor in every.items()}
     with capture(device) as captured:
         for launch in launches:
-            twin = find_twin(launch, point.problem)
+            twin = find_twin(launch)
             twin.function[launch.grid](**arguments_of(twin, launch, tensors))
     target = int(device.compute_capability.replace(".", ""))
     outcomes = compile_calls([lower(call, target) for call in captured], device, workers=1)

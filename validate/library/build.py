@@ -31,7 +31,6 @@ from ...simulator.launch.walk import matmuls_of, steps
 from ...simulator.library import keys, lookup
 from ...simulator.library.files import Kernel, pack, unpack
 from ...simulator.problems.attention import AttentionProblem
-from ...simulator.problems.problem import Problem
 from ...simulator.schedules.config import Config
 from ...simulator.schedules.contract import Schedule
 from ...simulator.schedules.registry import written_schedules
@@ -55,7 +54,6 @@ ROW_ELEMENTS = (1 << 22, 1 << 27)
 """Elements of score matrices that L2 holds, and that it does not."""
 SLICE = 100
 """Kernels that a process takes at a time."""
-Wanted = tuple[Launch, Problem]
 
 
 def attention_problems(head_dim: int) -> Iterator[tuple[AttentionProblem, tuple[str, ...]]]:
@@ -70,7 +68,7 @@ def _problem(seqlen_q: int, seqlen_k: int, head_dim: int, **others: Any) -> Atte
     return AttentionProblem(seqlen_q=seqlen_q, seqlen_k=seqlen_k, head_dim=head_dim, **(SLABS | others))
 
 
-def wanted(device: Device) -> Iterator[Wanted]:
+def wanted(device: Device) -> Iterator[Launch]:
     """Launches of the common space on a device, those first that are asked for most.
 
     The whole space of schedules that let CTAs be ordered, the matrix products of the baseline's, and the kernels
@@ -88,14 +86,13 @@ def wanted(device: Device) -> Iterator[Wanted]:
             problem = _problem(length, length, head_dim)
             for schedule in attention:
                 for config in schedule.configs() if schedule.baseline else ():
-                    launches = _launches(schedule, problem, config, device)
-                    yield from (pair for pair in launches if matmuls_of(pair[0]))
+                    yield from filter(matmuls_of, _launches(schedule, problem, config, device))
     for length, elements, causal in product(_row_lengths(), ROW_ELEMENTS, (False, True)):
         rows = min(length, LONG, elements // length)
         problem = _problem(rows, length, 64, batch=max(1, elements // (rows * length)), heads=1, causal=causal)
         for schedule in attention:
             launches = _launches(schedule, problem, schedule.default, device)
-            yield from (pair for pair in launches if len(launches) > 1 and not matmuls_of(pair[0]))
+            yield from (launch for launch in launches if len(launches) > 1 and not matmuls_of(launch))
 
 
 def _ordered(schedule: Schedule, orders: Sequence[str]) -> Iterator[Config]:
@@ -124,35 +121,35 @@ def _row_lengths() -> Iterator[int]:
         yield from sorted({part + 1 for part in parts} | {length - 1})
 
 
-def _launches(schedule: Schedule, problem: AttentionProblem, config: Config, device: Device) -> list[Wanted]:
+def _launches(schedule: Schedule, problem: AttentionProblem, config: Config, device: Device) -> list[Launch]:
     try:
-        return [(launch, problem) for launch in schedule.launches(problem, config, device)]
+        return list(schedule.launches(problem, config, device))
     except ValueError:
         return []  # the device has no instruction for it
 
 
 @cache
-def groups(capability: int, folder: Path | None) -> tuple[tuple[tuple[str, str], tuple[Wanted, ...]], ...]:
+def groups(capability: int, folder: Path | None) -> tuple[tuple[tuple[str, str], tuple[Launch, ...]], ...]:
     """Kernels to keep: file and key, and the launches that each stands for, which have the same code.
 
     Args:
         folder: of results files; their launches count where no other stands in for them.
     """
-    kept: dict[tuple[str, str], list[Wanted]] = {}
+    kept: dict[tuple[str, str], list[Launch]] = {}
     device = devices_of(capability)[0]
-    for launch, problem in wanted(device):
+    for launch in wanted(device):
         key = keys.file_of(launch, capability), next(keys.keys_of(launch))
-        kept.setdefault(key, []).append((launch, problem))
+        kept.setdefault(key, []).append(launch)
     for launch, point in sorted(recorded(folder, device) if folder else (), key=_trips, reverse=True):
         names = [(keys.file_of(launch, capability), key) for key in keys.keys_of(launch)]
         if keys.by_length(launch):
             # The first half of its keys name the lengths, the second half stand for any.
-            kept.setdefault(names[0], [(launch, point.problem)])
+            kept.setdefault(names[0], [launch])
             if names[len(names) // 2] not in kept:
                 kept[names[len(names) // 2]] = [_repeating(launch, point, device)]
         elif not any(name in kept for name in names):
-            kept[names[0]] = [(launch, point.problem)]
-    return tuple((key, tuple(pairs)) for key, pairs in kept.items())
+            kept[names[0]] = [launch]
+    return tuple((key, tuple(group)) for key, group in kept.items())
 
 
 def _trips(pair: tuple[Launch, Point]) -> tuple[int, int]:
@@ -161,18 +158,18 @@ def _trips(pair: tuple[Launch, Point]) -> tuple[int, int]:
     return min(lengths), max(lengths)
 
 
-def _repeating(launch: Launch, point: Point, device: Device) -> Wanted:
-    """A launch, with its problem, whose loops all run more than once: that of the point, or of it with long lengths."""
+def _repeating(launch: Launch, point: Point, device: Device) -> Launch:
+    """A launch whose loops all run more than once: that of the point, or of it with long lengths."""
     items = launch.program.items(np.arange(launch.program.period_items, dtype=np.int64))
     trips = dict(zip(launch.program.variables, items.max(axis=0).tolist(), strict=True))
     loops = {loop for _, around in steps(launch.program.body) for loop in around}
     if all((trips[loop.trips] if isinstance(loop.trips, str) else loop.trips) > 1 for loop in loops):
-        return launch, point.problem
+        return launch
     whole_m, whole_n = (launch.constants[name] for name in ("whole_m", "whole_n"))
     # Causal masks allow no more queries than keys.
     longer = point.problem.but(seqlen_q=LONG if whole_m else RAGGED, seqlen_k=LONG if whole_n else LONG + 1)
     launches = replace(point, problem=longer).launches(device)
-    return next(other for other in launches if other.name == launch.name), longer
+    return next(other for other in launches if other.name == launch.name)
 
 
 @cache
@@ -187,7 +184,7 @@ def build(capability: int, folder: Path | None, workers: int) -> None:
     firsts = range(0, count, SLICE)
     for first in firsts:
         some = groups(capability, folder)[first : first + SLICE]
-        compile_many([pair for _, pairs in some for pair in pairs], devices_of(capability)[0], code=True)
+        compile_many([launch for _, group in some for launch in group], devices_of(capability)[0], code=True)
         _say(f"sm_{capability}: {min(first + SLICE, count)} of {count} kernels compiled")
     kernels: dict[str, dict[str, Kernel]] = {}
     jobs = [(capability, folder, first) for first in firsts]
@@ -226,10 +223,10 @@ def check(capability: int, folder: Path | None, count: int, seed: int) -> list[s
 
 def add(capability: int, folder: Path | None, most: int) -> int:
     """Make a number of kernels that are not kept, so that a build goes on in parts. Returns: how many remain."""
-    missing = [(name, pairs) for name, pairs in groups(capability, folder) if name[1] not in kept_in(name[0])]
+    missing = [(name, group) for name, group in groups(capability, folder) if name[1] not in kept_in(name[0])]
     made: dict[str, dict[str, Kernel]] = {}
-    for (file, key), pairs in missing[:most]:
-        made.setdefault(file, {})[key] = made_anew(capability, pairs)
+    for (file, key), group in missing[:most]:
+        made.setdefault(file, {})[key] = made_anew(capability, group)
     for file, kernels in made.items():
         write_whole(path_of(file), pack({**kept_in(file), **kernels}, made_here()))
     return len(missing[most:])
@@ -275,24 +272,24 @@ def _say(text: str) -> None:
 def kept_slice(job: tuple[int, Path | None, int]) -> dict[tuple[str, str], Kernel]:
     """Kernels of an architecture from one on. Args: job: capability, folder as in `groups`, number of the first."""
     capability, folder, first = job
-    return {name: made_anew(capability, pairs) for name, pairs in groups(capability, folder)[first : first + SLICE]}
+    return {name: made_anew(capability, group) for name, group in groups(capability, folder)[first : first + SLICE]}
 
 
 def renewed_slice(job: tuple[int, Path | None, int]) -> dict[tuple[str, str], Kernel]:
     """Those of a slice that are kept, and come out otherwise. Args: as of `kept_slice`."""
     capability, folder, first = job
     renewed = {}
-    for (file, key), pairs in groups(capability, folder)[first : first + SLICE]:
-        if key in kept_in(file) and difference(kept_in(file)[key], made := made_anew(capability, pairs)):
+    for (file, key), group in groups(capability, folder)[first : first + SLICE]:
+        if key in kept_in(file) and difference(kept_in(file)[key], made := made_anew(capability, group)):
             renewed[file, key] = made
     return renewed
 
 
-def made_anew(capability: int, pairs: Sequence[Wanted]) -> Kernel:
-    """A kernel as it is compiled and simulated here. Args: pairs: launches that it stands for, with their problems."""
+def made_anew(capability: int, group: Sequence[Launch]) -> Kernel:
+    """A kernel as it is compiled and simulated here. Args: group: launches that it stands for."""
     devices = devices_of(capability)
-    outcomes = compile_many(pairs, devices[0], code=True, workers=1)
-    return kept_kernel(devices, [(launch, outcome) for (launch, _), outcome in zip(pairs, outcomes, strict=True)])
+    outcomes = compile_many(group, devices[0], code=True, workers=1)
+    return kept_kernel(devices, list(zip(group, outcomes, strict=True)))
 
 
 def kept_kernel(devices: Sequence[Device], group: Sequence[tuple[Launch, Outcome]]) -> Kernel:

@@ -69,7 +69,7 @@ def prepare(
     Raises:
         ValueError: a launch that no kernel can follow.
     """
-    twins = tuple(find_twin(launch, problem) for launch in launches)
+    twins = tuple(find_twin(launch) for launch in launches)
     before_bytes = torch.cuda.memory_allocated(place)
     kept = {tensor.name: tensor for launch in launches for tensor in launch.program.tensors if tensor.role != "scratch"}
     generator = torch.Generator(place).manual_seed(SEED)

@@ -42,7 +42,7 @@ def runnable(schedule: Schedule, config: Config) -> Config:
 def assert_pipeline_equal(schedule: Schedule, problem: AttentionProblem, launches: tuple[Launch, ...]) -> None:
     tensors = example_tensors(launches, problem)
     for launch in launches:
-        trace = record(find_twin(launch, problem), launch, tensors)
+        trace = record(find_twin(launch), launch, tensors)
         expected = described(launch)
         assert len(trace) == len(expected)
         for cta, (real, said) in enumerate(zip(trace, expected, strict=True)):
@@ -128,7 +128,7 @@ PLANTED_IN_THE_PROGRAM: dict[str, Callable[[Launch], Launch]] = {
 def test_a_kernel_that_does_something_else_is_caught(arguments: dict[str, int | str], name: str) -> None:
     """One argument of the kernel changed, the program unchanged: the traces differ."""
     launch = _launched(name)
-    twin = find_twin(launch, PROBLEM)
+    twin = find_twin(launch)
     assert record(twin, launch, example_tensors((launch,), PROBLEM)) == described(launch)
     assert record(_changed(twin, **arguments), launch, example_tensors((launch,), PROBLEM)) != described(launch)
 
@@ -138,6 +138,6 @@ def test_a_kernel_that_does_something_else_is_caught(arguments: dict[str, int | 
 def test_a_program_that_says_something_else_is_caught(plant: Callable[[Launch], Launch], name: str) -> None:
     """The kernel unchanged, the program edited: the traces differ."""
     launch = _launched(name)
-    trace = record(find_twin(launch, PROBLEM), launch, example_tensors((launch,), PROBLEM))
+    trace = record(find_twin(launch), launch, example_tensors((launch,), PROBLEM))
     assert trace == described(launch)
     assert trace != described(plant(launch))

@@ -306,7 +306,7 @@ def test_what_cannot_run_becomes_a_row(session: Make) -> None:
 
     def compiler(wanted: Sequence[Any]) -> list[Resources | Refusal]:
         refusal = Refusal("does not fit", "needs 278528 B of shared memory")
-        return [refusal if launch.name == "softmax" else RESOURCES for launch, _ in wanted]
+        return [refusal if launch.name == "softmax" else RESOURCES for launch in wanted]
 
     kept: list[Row] = []
     rows = measure_points(points, H200, [session()], compiler, known=[], keep=kept.append)

@@ -139,7 +139,7 @@ def _compared(
 
     name, device = named
     outlined = any(item.outlined and item.why_not(posed.problem) is None for item in posed.schedules)
-    source = CostOptions().source(posed.problem, device, limit.processes)[0] if outlined else None
+    source = CostOptions().source(device, limit.processes)[0] if outlined else None
     with answers(announce_compiler), progress(counted.format(name)) as tick:
         scaling = compare_schedules(
             posed.problem,
@@ -192,7 +192,7 @@ def _share(
         raise BadInput("--gpus: shares attention's forward pass alone")
     sharings = []
     for name, device in machine.build().items():
-        source = CostOptions().source(posed.problem, device, limit.processes)[0]
+        source = CostOptions().source(device, limit.processes)[0]
         named = bad_input("schedule", "seqlens", "gpus", *UNSHARED, *all_options())
         with named, answers(announce_compiler), progress(f"simulations for {name}") as tick:
             sharing = share(

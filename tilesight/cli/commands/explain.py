@@ -102,7 +102,7 @@ def _predicted(posed: Posed, device: "Device", machine: MachineOptions) -> "tupl
     from ...simulator.simulate import predict
     from ..fit import resolved
 
-    resources_of, remark = compiler_for(posed.problem, device, wanted_by="explain")
+    resources_of, remark = compiler_for(device, wanted_by="explain")
     runs = resolved(posed, device, CostOptions(), resources_of)
     announce_compiler()
     prediction = predict(runs, device, Settings(l2=machine.l2 or "cold", overhead=machine.overhead))

@@ -118,7 +118,7 @@ def _explored(
     from ...simulator.store.pipelines import answers
 
     name, device = named
-    resources_of, remarks = costs.source(posed.problem, device, asked.processes)
+    resources_of, remarks = costs.source(device, asked.processes)
     with answers(announce_compiler), progress(counted.format(name)) as tick:
         exploration = explored(
             posed.problem,

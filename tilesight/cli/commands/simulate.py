@@ -83,7 +83,7 @@ def _predicted(
     from ...simulator.store.pipelines import answers
     from ..fit import resolved
 
-    resources_of, remarks = costs.source(posed.problem, device)
+    resources_of, remarks = costs.source(device)
     runs = resolved(posed, device, costs, resources_of)
     how = Settings(l2=machine.l2, overhead=machine.overhead, resolution=asked.resolution, steady_state=not asked.full)
     timeline = None

@@ -45,7 +45,7 @@ def answer_of(
     def ranked(
         problem: AttentionProblem, schedules: Sequence[str], overhead: str, compiles: bool, **fixed: Any
     ) -> Exploration:
-        resources_of, _ = CostOptions().source(problem, device, asking.workers)
+        resources_of, _ = CostOptions().source(device, asking.workers)
         with answers(announce_compiler), progress(f"configurations on {device_name}") as tick:
             return explore(
                 problem,
