@@ -6,13 +6,10 @@ from math import ceil
 from statistics import median
 
 from .. import units
-from ..display.columns import rate_text as rate_text
 from ..display.render import RESOURCES, bound_text, fitting, percent, plural, table, times, wrapped
 from ..explore.candidate import ERROR_FRACTIONS, Candidate, error_kinds
 from ..explore.explore import Exploration
-from ..explore.ranking import band_text as band_text
-from ..explore.ranking import options_that_vary, ranking_columns, ranking_rows
-from ..explore.ranking import short_text as short_option_text
+from ..explore.ranking import ranking_columns, short_text
 from ..prediction.prediction import Prediction
 from ..schedules.registry import find_schedule
 from .simulate import roofline_text
@@ -26,33 +23,13 @@ MOST_CAUSES = 4
 def explore_text(exploration: Exploration, top: int = 15, width: int = 120, color: bool = False) -> str:
     """What `tilesight explore` prints. Args: top: rows of the table; width: characters; color: whether to use bold."""
     ranked = exploration.simulated
-    ranking = ["", ranking_table(exploration, ranked[:top], width, color), ""] if ranked else []
+    ranking = ["", table(ranking_columns(ranked[:top], exploration.candidates), width, color), ""] if ranked else []
     rest = [
         *([*why_lines(exploration), "", *legend_lines(exploration, ranked[:top], width)] if ranked else ()),
         *left_out_lines(exploration),
     ]
     rest += [f"Note: {note}" for note in exploration.notes_on(top)]
     return "\n".join([*wrapped([exploration.title], width), *ranking, *wrapped(rest, width)])
-
-
-def ranking_table(exploration: Exploration, shown: Sequence[Candidate], width: int, color: bool = False) -> str:
-    """One row a configuration, best first; options that are the same everywhere have no column."""
-    return table(ranking_columns(shown, exploration.candidates), width, color)
-
-
-def varying_options(exploration: Exploration) -> list[str]:
-    """Options that take more than one value over all candidates."""
-    return options_that_vary(exploration.candidates)
-
-
-def short_text(exploration: Exploration, item: Candidate) -> str:
-    """Schedule and configuration of a candidate, without options that are the same everywhere."""
-    return short_option_text(exploration.candidates, item)
-
-
-def explore_rows(exploration: Exploration) -> list[dict[str, object]]:
-    """All candidates as rows for CSV: device, rank, schedule, options, figures."""
-    return ranking_rows(exploration.device_name, exploration.candidates)
 
 
 def band_lines(exploration: Exploration) -> list[str]:
@@ -81,7 +58,7 @@ def why_lines(exploration: Exploration) -> list[str]:
     multiplies = total.matmul_flop > 0
     rate = units.rate(total.matmul_flop_per_s) if multiplies else units.bandwidth(total.hbm_bytes_per_s)
     rate = f"at most {rate}" if prediction.lower_bound else rate
-    lines = [f"Best: {short_text(exploration, best)}: {prediction.time_text} ({rate})"]
+    lines = [f"Best: {short_text(exploration.candidates, best)}: {prediction.time_text} ({rate})"]
     if exploration.baseline and best.schedule != exploration.baseline.schedule:
         lines.append(f"  - {_against_baseline(prediction, exploration.baseline)}")
     lines += [f"  - {text}" for text in _against_others(exploration, best)]
@@ -137,7 +114,9 @@ def _against_others(exploration: Exploration, best: Candidate) -> list[str]:
         beside = f"{plural(as_fast, 'other')} {'are' if as_fast > 1 else 'is'} as fast, within {percent(AS_FAST - 1)}"
     else:
         slower = others[0].time_s / total.time_s - 1
-        beside = f"the next, {short_text(exploration, exploration.ranked[1])}, takes {percent(slower)} longer"
+        beside = (
+            f"the next, {short_text(exploration.candidates, exploration.ranked[1])}, takes {percent(slower)} longer"
+        )
     least = "at least " if len(others) + 1 < len(exploration.ranked) else ""
     middle = median(item.costs[0] for item in exploration.ranked) / total.time_s
     lines = [f"{beside}; the median of all takes {least}{times(middle)}"]
@@ -169,7 +148,7 @@ def left_out_lines(exploration: Exploration) -> list[str]:
         kinds = Counter(item.reason.split(":")[0] for item in misfits)
         for kind, number in sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0])):
             example = next(item for item in misfits if item.reason.split(":")[0] == kind)
-            lines.append(f"  {number:>4}  {kind}, e.g. {short_text(exploration, example)}: {example.reason}")
+            lines.append(f"  {number:>4}  {kind}, e.g. {short_text(exploration.candidates, example)}: {example.reason}")
     slower = len(exploration.ranked) - len(exploration.simulated)
     if slower and exploration.simulated:
         text = f"Not simulated: {plural(slower, 'configuration')}, whose busiest pipe alone takes longer"

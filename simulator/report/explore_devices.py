@@ -6,8 +6,9 @@ from .. import units
 from ..display.render import Column, config_text, table, times, wrapped
 from ..explore.candidate import Candidate
 from ..explore.explore import Exploration
+from ..explore.ranking import option_column, options_that_vary, ranking_rows, short_text
 from ..schedules.registry import all_options
-from .explore import explore_rows, left_out_lines, short_text, varying_options, why_lines
+from .explore import left_out_lines, why_lines
 
 SCHEMA = "tilesight.explore-devices/1"
 Key = tuple[str, tuple[tuple[str, object], ...]]
@@ -40,7 +41,7 @@ def devices_text(explorations: Sequence[Exploration], top: int = 5, width: int =
 
 def devices_rows(explorations: Sequence[Exploration]) -> list[dict[str, object]]:
     """All candidates of all devices as rows for CSV."""
-    rows = [row for exploration in explorations for row in explore_rows(exploration)]
+    rows = [row for of in explorations for row in ranking_rows(of.device_name, of.candidates)]
     keys = dict.fromkeys(key for row in rows for key in row)
     return [{key: row.get(key) for key in keys} for row in rows]
 
@@ -69,23 +70,17 @@ def _best_table(explorations: Sequence[Exploration], width: int, color: bool) ->
     columns += [
         column("HBM", [units.traffic(total.hbm_bytes) for total in totals], 1),
         column("bound by", [item.prediction.bottleneck if item.prediction else "" for _, item in rows], left=True),
-        column("configuration", [short_text(exploration, item) for exploration, item in rows], left=True),
+        column("configuration", [short_text(exploration.candidates, item) for exploration, item in rows], left=True),
     ]
     return table(columns, width, color)
-
-
-def _options(explorations: Sequence[Exploration]) -> list[str]:
-    return [name for name in all_options() if any(name in varying_options(exploration) for exploration in explorations)]
 
 
 def _option_columns(explorations: Sequence[Exploration], items: Sequence[Candidate]) -> list[Column]:
     columns = []
     if len({item.schedule for exploration in explorations for item in exploration.candidates}) > 1:
         columns.append(Column(title="schedule", cells=[item.schedule for item in items], left=True))
-    for name in _options(explorations):
-        cells = [str(item.config_dict().get(name, "-")) for item in items]
-        columns.append(Column(title=all_options()[name].title, cells=cells, left=not all_options()[name].is_number))
-    return columns
+    vary = {name for exploration in explorations for name in options_that_vary(exploration.candidates)}
+    return columns + [option_column(name, items) for name in all_options() if name in vary]
 
 
 def _ranking_table(explorations: Sequence[Exploration], top: int, width: int, color: bool) -> str:

@@ -7,12 +7,13 @@ from math import inf
 from operator import attrgetter
 
 from .. import units
+from ..display.columns import rate_text
 from ..display.render import Column, bound_text, percent, times
-from ..explore.candidate import Candidate
+from ..explore.candidate import Candidate, error_kinds
 from ..explore.explore import Exploration
-from ..explore.ranking import option_column
+from ..explore.ranking import band_text, option_column, options_that_vary
 from ..prediction.prediction import Prediction
-from .explore import band_lines, band_text, left_out_lines, rate_text, varying_options, why_lines
+from .explore import band_lines, left_out_lines, why_lines
 from .figures import figures
 from .page import Made, items, page, table_of
 
@@ -69,8 +70,7 @@ def _sources(exploration: Exploration) -> str:
 
 def _costs(item: Candidate) -> list[str]:
     """Where the cycles of a candidate's launches come from, each source once."""
-    launches = item.prediction.launches if item.prediction else ()
-    return list(dict.fromkeys(COST_TEXTS[launch.cost.split(":")[0]] for launch in launches))
+    return list(dict.fromkeys(COST_TEXTS[kind] for kind in (error_kinds(item.prediction) if item.prediction else ())))
 
 
 def _table(exploration: Exploration) -> str:
@@ -78,7 +78,7 @@ def _table(exploration: Exploration) -> str:
     columns = [
         Column(title="#", cells=[str(rank) for rank, _ in enumerate(shown, 1)]),
         Column(title="schedule", cells=[item.schedule for item in shown], left=True),
-        *(option_column(name, shown) for name in varying_options(exploration)),
+        *(option_column(name, shown) for name in options_that_vary(shown)),
         *_figure_columns(shown, ranked[0].costs[0] if ranked else inf),
     ]
     if len(ranked) < len(shown):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from html import escape
 
 from ...simulator.display.render import Column, plural
+from ...simulator.explore.candidate import error_kinds
 from ...simulator.report.html import COST_TEXTS
 from ...simulator.report.page import Made, cell, items, page, table, table_of
 from ..compare.campaign import Validation
@@ -39,12 +40,8 @@ def validate_html(validation: Validation, made: Made) -> str:
 
 def _sources(compared: Sequence[Comparison]) -> str:
     """Of how many points the predicted cycles come from machine code, and of how many from estimates."""
-    launches = [
-        {launch.cost.split(":")[0] for launch in comparison.prediction.launches}
-        for comparison in compared
-        if comparison.prediction
-    ]
-    counted = Counter(COST_TEXTS[kind] for kinds in launches for kind in sorted(kinds))
+    kinds = [sorted({*error_kinds(item.prediction)}) for item in compared if item.prediction]
+    counted = Counter(COST_TEXTS[kind] for of_point in kinds for kind in of_point)
     return "; ".join(f"{text} ({count} of {len(compared)} points)" for text, count in counted.items()) or "no point"
 
 

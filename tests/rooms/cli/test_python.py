@@ -17,10 +17,11 @@ from tilesight.simulator.device.device import load_device
 from tilesight.simulator.display.render import to_csv
 from tilesight.simulator.explore.explore import Exploration, explore
 from tilesight.simulator.explore.lengths import compare
+from tilesight.simulator.explore.ranking import ranking_rows
 from tilesight.simulator.prediction.kernel_row import KernelRow
 from tilesight.simulator.prediction.kernels import KernelsPrediction
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.report.explore import explore_rows, explore_text
+from tilesight.simulator.report.explore import explore_text
 from tilesight.simulator.report.kernels.html import kernels_html
 from tilesight.simulator.report.page import made_now
 from tilesight.simulator.schedules.config import Config
@@ -151,7 +152,7 @@ def test_where_nothing_fits_the_line_above_is_all() -> None:
 def test_a_data_frame_has_the_columns_of_the_csv(exploration: Exploration) -> None:
     """And its rows, in order."""
     table = exploration.to_pandas()
-    rows = list(csv.DictReader(StringIO(to_csv(explore_rows(exploration)))))
+    rows = list(csv.DictReader(StringIO(to_csv(ranking_rows(exploration.device_name, exploration.candidates)))))
     assert list(table.columns) == list(rows[0])
     assert len(table) == len(rows) == len(exploration.candidates)
     assert [str(name) for name in table["schedule"]] == [row["schedule"] for row in rows]

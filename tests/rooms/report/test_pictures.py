@@ -9,12 +9,13 @@ from matplotlib.figure import Figure
 from support.made_up import A_PROBLEM, a_launch, a_prediction
 from support.strategies import TOY
 from tilesight.simulator import units
+from tilesight.simulator.display.columns import rate_text
 from tilesight.simulator.display.render import bound_text, config_text
 from tilesight.simulator.explore.candidate import Candidate
 from tilesight.simulator.explore.explore import Exploration, explore
 from tilesight.simulator.explore.lengths import compare
+from tilesight.simulator.explore.ranking import band_text
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.report.explore import band_text, rate_text
 from tilesight.simulator.report.figures import draw_roofline
 from tilesight.simulator.report.html import explore_html
 from tilesight.simulator.report.page import Made

@@ -13,10 +13,11 @@ from tilesight.simulator.display.render import Column, config_text, table, to_cs
 from tilesight.simulator.explore.candidate import Candidate
 from tilesight.simulator.explore.explore import Exploration, explore
 from tilesight.simulator.explore.lengths import compare
+from tilesight.simulator.explore.ranking import ranking_columns, ranking_rows
 from tilesight.simulator.prediction.prediction import LaunchPrediction
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.report.devices import MAIN, device_dict, device_text, devices_dict, devices_text, unit
-from tilesight.simulator.report.explore import explore_rows, explore_text, ranking_table
+from tilesight.simulator.report.explore import explore_text
 from tilesight.simulator.report.lengths import compare_rows, compare_text
 from tilesight.simulator.report.simulate import simulate_text
 from tilesight.simulator.schedules.config import Config
@@ -209,7 +210,7 @@ def ranking_of(*launches: LaunchPrediction) -> str:
         baseline=None,
         left_out={},
     )
-    return ranking_table(exploration, exploration.candidates, 50)
+    return render.table(ranking_columns(exploration.candidates, exploration.candidates), 50)
 
 
 def test_spills_are_shown_wherever_a_row_has_some() -> None:
@@ -256,7 +257,7 @@ def test_nothing_fits_is_a_text_too() -> None:
 
 def test_csv_holds_every_candidate(explored: Exploration) -> None:
     """All with the same columns."""
-    rows = explore_rows(explored)
+    rows = ranking_rows(explored.device_name, explored.candidates)
     assert [row["rank"] for row in rows] == list(range(1, len(explored.candidates) + 1))
     assert to_csv(rows).count("\n") == len(rows) + 1
     assert len({tuple(row) for row in rows}) == 1
