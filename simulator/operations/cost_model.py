@@ -8,6 +8,7 @@ them, so no kernel beats the bytes that it must move or the FLOP that it must do
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import prod
+from typing import TypedDict, Unpack
 
 from ..device.device import Device
 from ..launch.before import StorageUse
@@ -18,6 +19,32 @@ from .storage_cache import StorageCache
 OVERLAPPED, SERIAL = "kernel.overlapped_norm", "kernel.serial_norm"
 """Norms of kernels that load ahead of what they compute, and of those whose threads take an element after the other."""
 LANES = 32
+
+
+class Load(TypedDict, total=False):
+    """What a kernel keeps busy beside moving each byte of its tensors once.
+
+    Args:
+        instructions: of all threads; ctas: that it launches; tensor_s: that tensor cores are busy [s].
+        chain: loads that wait for each other, one thread after all; latency_s: other waiting [s].
+        start_s: before anything of it begins, and a miss more where L2 does not have all of it [s].
+        end_s: after all of it [s].
+        l2_s: that L2 is busy beyond moving each byte once [s]; read_again: bytes that HBM sends once more [B].
+        hbm_fraction: of HBM's bandwidth that it reaches, 1 unless said.
+        overlap: key of the norm of its parts, e.g. `OVERLAPPED`, unless said, or `SERIAL`.
+    """
+
+    instructions: float
+    ctas: float
+    tensor_s: float
+    chain: float
+    latency_s: float
+    start_s: float
+    end_s: float
+    l2_s: float
+    read_again: float
+    hbm_fraction: float
+    overlap: str
 
 
 class KernelCostModel:
@@ -93,63 +120,37 @@ class KernelCostModel:
         writes: Iterable[Operand],
         *,
         source: Source = "bytes",
-        instructions: float = 0.0,
-        ctas: float = 0.0,
-        tensor_s: float = 0.0,
-        chain: float = 0.0,
-        latency_s: float = 0.0,
-        start_s: float = 0.0,
-        end_s: float = 0.0,
-        l2_s: float = 0.0,
-        read_again: float = 0.0,
-        hbm_fraction: float = 1.0,
         scratch_bytes: int = 0,
-        overlap: str = OVERLAPPED,
         note: str = "",
+        **load: Unpack[Load],
     ) -> KernelEstimate:
         """A kernel that reads and writes tensors, each byte once.
 
         Args:
-            instructions: of all threads; ctas: that it launches; tensor_s: that tensor cores are busy [s].
-            chain: loads that wait for each other, one thread after all; latency_s: other waiting [s].
-            start_s: before anything of it begins, and a miss more where L2 does not have all of it [s].
-            end_s: after all of it [s].
-            l2_s: that L2 is busy beyond moving each byte once [s]; read_again: bytes that HBM sends once more [B].
-            hbm_fraction: of HBM's bandwidth that it reaches.
             scratch_bytes: memory beside tensors, those of `scratch` among them, that its operation has meanwhile [B].
-            overlap: key of the norm of its parts, e.g. `OVERLAPPED` or `SERIAL`.
+            load: what it keeps busy beside.
         """
         reads, writes = tuple(reads), tuple(writes)
         sector = self.device.sector_bytes
         wanted, made = _bytes_of(reads, sector), _bytes_of(writes, sector)
-        self.kernels.append(
-            tuple(
-                StorageUse(number=storage, bytes=size, written=stored)
-                for touched, stored in ((wanted, False), (made, True))
-                for storage, size in touched.items()
-            )
-        )
-        missed = written = 0.0
-        for storage, size in wanted.items():
-            sent, evicted = self.cache.read(storage, size)
-            missed, written = missed + sent, written + evicted
+        missed, written = self._moved(wanted, made)
         share = missed / max(sum(wanted.values()), 1.0)
-        missed += read_again + self._filled(writes)
-        written += sum(self.cache.write(storage, size) for storage, size in made.items())
+        missed += load.get("read_again", 0.0) + self._filled(writes)
         asked, stored = sum(wanted.values()), sum(made.values())
-        l2 = asked / self.device.l2_bytes_per_s + stored / self.device.l2_write_bytes_per_s + l2_s
         busy = {
-            "HBM": self.hbm_s(missed, written) / hbm_fraction,
-            "L2": l2,
-            "tensor cores": tensor_s,
-            "instructions": self.issue_s(instructions),
-            "latency": latency_s + self.chain_s(chain, share),
+            "HBM": self.hbm_s(missed, written) / load.get("hbm_fraction", 1.0),
+            "L2": asked / self.device.l2_bytes_per_s
+            + stored / self.device.l2_write_bytes_per_s
+            + load.get("l2_s", 0.0),
+            "tensor cores": load.get("tensor_s", 0.0),
+            "instructions": self.issue_s(load.get("instructions", 0.0)),
+            "latency": load.get("latency_s", 0.0) + self.chain_s(load.get("chain", 0.0), share),
         }
         memory = max(busy["HBM"], busy["L2"])
         rest = [busy[key] for key in ("tensor cores", "instructions", "latency")]
-        dispatch = self.dispatch_s(ctas)
-        norm = self.cost(overlap)
+        dispatch, norm = self.dispatch_s(load.get("ctas", 0.0)), self.cost(load.get("overlap", OVERLAPPED))
         time = max(sum(part**norm for part in (memory, *rest)) ** (1.0 / norm), dispatch)
+        start_s, end_s = load.get("start_s", 0.0), load.get("end_s", 0.0)
         begun = (
             self.cost("kernel.empty_s")
             + start_s
@@ -167,6 +168,17 @@ class KernelCostModel:
             scratch_bytes=scratch_bytes + _scratch_bytes((*reads, *writes)),
             note=note,
         )
+
+    def _moved(self, wanted: Mapping[int, float], made: Mapping[int, float]) -> tuple[float, float]:
+        """Bytes that HBM reads and writes for a kernel. Args: wanted, made: storage -> bytes read, and written [B]."""
+        touched = [(wanted, False), (made, True)]
+        uses = [(number, size, stored) for sizes, stored in touched for number, size in sizes.items()]
+        self.kernels.append(tuple(StorageUse(number=it[0], bytes=it[1], written=it[2]) for it in uses))
+        missed = written = 0.0
+        for storage, size in wanted.items():
+            sent, evicted = self.cache.read(storage, size)
+            missed, written = missed + sent, written + evicted
+        return missed, written + sum(self.cache.write(storage, size) for storage, size in made.items())
 
 
 def sectors(operand: Operand, sector_bytes: int) -> float:

@@ -17,6 +17,8 @@ other operands that do not fit are read again, or converted piece by piece.
 Source: kernels compiled by Triton 3.6, their TTGIR and their cubins; docs/resources.md says how far the rule is off.
 """
 
+from dataclasses import dataclass
+
 from ..device.device import Device
 from ..launch.program import Resources
 from ..limits import WARP_THREADS, WARPGROUP_WARPS
@@ -57,27 +59,11 @@ def exchanged_bytes(tile_bytes: int, num_warps: int) -> int:
     return min(tile_bytes, EXCHANGE_BYTES_PER_THREAD * WARP_THREADS * num_warps)
 
 
-def estimate_resources(
-    device: Device,
-    *,
-    block_m: int,
-    num_warps: int,
-    num_stages: int,
-    columns: int = 0,
-    staged_bytes: int = 0,
-    turns: int = 1,
-    resident_bytes: int = 0,
-    exchange_bytes: int = 0,
-    scratch_bytes: int = 0,
-    accumulators: int = 0,
-    operand_bytes: int = 0,
-    masked: int = 0,
-    state_registers: int | None = None,
-) -> Resources:
-    """Estimate what a CTA takes, by the rule above.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtaTiles:
+    """What a CTA holds.
 
     Args:
-        device: gives the instruction class and the limit of registers per thread.
         block_m: rows of the tile's matmul; num_warps, num_stages: as in Triton.
         columns: of the sum that a loop carries, where one matmul feeds the next; 0 where there is one matmul.
         staged_bytes: tiles that one iteration of the pipelined loop copies in [B].
@@ -90,33 +76,52 @@ def estimate_resources(
         masked: scores that a mask may hide, over the whole CTA.
         state_registers: for addresses and loop state, where there is no matmul.
     """
-    threads = WARP_THREADS * num_warps
-    instruction = tensor_instruction(device, block_m, num_warps)
-    mma, chained, own_rows = instruction == "mma", columns > 0, block_m >= columns
-    buffered_bytes = staged_bytes * (num_stages - 1 if mma else num_stages) if num_stages > 1 else staged_bytes // turns
-    passed_bytes = operand_bytes if mma and not own_rows else 0
-    smem_bytes = buffered_bytes + resident_bytes + max(exchange_bytes, passed_bytes)
 
-    sums, operands, kept = float(accumulators), operand_bytes / 4, 0.0
-    if mma and chained and own_rows:
-        # Warps beyond the tile's rows repeat those of others; each keeps its rows of the resident operand.
-        repeated = max(1.0, num_warps * MMA_ROWS / block_m)
-        sums, operands, kept = repeated * sums, repeated * operands, repeated * resident_bytes / 4
-    if instruction == "wgmma" and chained:
-        operands *= _operand_copies(block_m, num_warps)
-    usual = STATE_REGISTERS[instruction] + (CHAINED_REGISTERS if mma and chained else 0)
-    registers, needed = (
-        -(-((usual if state_registers is None else state_registers) + -(-int(values) // threads)) // REGISTER_GRANULE)
-        * REGISTER_GRANULE
-        for values in (sums + operands + kept + masked / 2, sums + (operands if mma and chained else 0))
-    )
-    limit = min(device.max_registers_per_thread, device.registers_per_sm // threads)
-    return Resources(
-        registers_per_thread=min(registers, limit),
-        smem_bytes_per_cta=max(smem_bytes, scratch_bytes),
-        spilled_bytes_per_thread=4 * max(0, needed - limit),
-        origin="estimated",
-    )
+    block_m: int
+    num_warps: int
+    num_stages: int
+    columns: int = 0
+    staged_bytes: int = 0
+    turns: int = 1
+    resident_bytes: int = 0
+    exchange_bytes: int = 0
+    scratch_bytes: int = 0
+    accumulators: int = 0
+    operand_bytes: int = 0
+    masked: int = 0
+    state_registers: int | None = None
+
+    def estimated(self, device: Device) -> Resources:
+        """Estimate what a CTA takes, by the rule above. Args: device: gives the instruction class and limits."""
+        block_m, num_warps, stages = self.block_m, self.num_warps, self.num_stages
+        threads = WARP_THREADS * num_warps
+        instruction = tensor_instruction(device, block_m, num_warps)
+        mma, chained, own_rows = instruction == "mma", self.columns > 0, block_m >= self.columns
+        buffered_bytes = self.staged_bytes * (stages - mma) if stages > 1 else self.staged_bytes // self.turns
+        passed_bytes = self.operand_bytes if mma and not own_rows else 0
+        smem_bytes = buffered_bytes + self.resident_bytes + max(self.exchange_bytes, passed_bytes)
+
+        sums, operands, kept = float(self.accumulators), self.operand_bytes / 4, 0.0
+        if mma and chained and own_rows:
+            # Warps beyond the tile's rows repeat those of others; each keeps its rows of the resident operand.
+            repeated = max(1.0, num_warps * MMA_ROWS / block_m)
+            sums, operands, kept = repeated * sums, repeated * operands, repeated * self.resident_bytes / 4
+        if instruction == "wgmma" and chained:
+            operands *= _operand_copies(block_m, num_warps)
+        state = self.state_registers
+        if state is None:
+            state = STATE_REGISTERS[instruction] + (CHAINED_REGISTERS if mma and chained else 0)
+        registers, needed = (
+            -(-(state + -(-int(values) // threads)) // REGISTER_GRANULE) * REGISTER_GRANULE
+            for values in (sums + operands + kept + self.masked / 2, sums + (operands if mma and chained else 0))
+        )
+        limit = min(device.max_registers_per_thread, device.registers_per_sm // threads)
+        return Resources(
+            registers_per_thread=min(registers, limit),
+            smem_bytes_per_cta=max(smem_bytes, self.scratch_bytes),
+            spilled_bytes_per_thread=4 * max(0, needed - limit),
+            origin="estimated",
+        )
 
 
 def _operand_copies(block_m: int, num_warps: int) -> float:

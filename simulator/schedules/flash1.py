@@ -35,7 +35,7 @@ from ..integers import cdiv
 from ..launch.program import Launch, Loop, Matmul, Path, Resources, Step, Tile, TileProgram, Work, affine
 from ..limits import WARP_THREADS
 from ..problems.attention import AttentionProblem
-from ..residency.registers_and_smem import estimate_resources, exchanged_bytes, tensor_instruction
+from ..residency.registers_and_smem import CtaTiles, exchanged_bytes, tensor_instruction
 from .config import Config
 from .contract import Schedule, frozen
 from .coverage import KEYS_OUTSIDE, Coverage
@@ -141,8 +141,7 @@ def _items(problem: AttentionProblem, indices: np.ndarray) -> np.ndarray:
 def _resources(problem: AttentionProblem, config: Config, device: Device) -> Resources:
     block_m, block_n, dim, element = config.block_m, config.block_n, padded_head_dim(problem), problem.element_bytes
     scores, q_tile_bytes = block_m * block_n, block_m * dim * element
-    resources = estimate_resources(
-        device,
+    resources = CtaTiles(
         block_m=block_m,
         num_warps=config.num_warps,
         num_stages=config.num_stages,
@@ -155,7 +154,7 @@ def _resources(problem: AttentionProblem, config: Config, device: Device) -> Res
         accumulators=scores + 2 * block_m * dim,
         operand_bytes=scores * element,
         masked=scores if problem.causal or problem.seqlen_k % block_n else 0,
-    )
+    ).estimated(device)
     kept_bytes = 2 * block_n * dim * element  # K[j] and V[j], through the whole inner loop
     return replace(resources, smem_bytes_per_cta=resources.smem_bytes_per_cta + kept_bytes)
 

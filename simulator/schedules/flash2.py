@@ -33,7 +33,7 @@ from ..device.device import Device
 from ..integers import cdiv
 from ..launch.program import Launch, Loop, Matmul, Path, Resources, Step, Tile, TileProgram, Work, affine
 from ..problems.attention import AttentionProblem
-from ..residency.registers_and_smem import estimate_resources, exchanged_bytes, tensor_instruction
+from ..residency.registers_and_smem import CtaTiles, exchanged_bytes, tensor_instruction
 from .config import Config
 from .contract import Schedule, frozen
 from .coverage import LONG_ROWS, SLOW, TILED, Coverage
@@ -70,7 +70,7 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
     # Triton copies asynchronously what a pipelined loop loads; without stages, and outside the loop, loads are plain.
     path: Path = "async" if config.num_stages > 1 else "plain"
     resources = resources_of(problem, config, device, num_warps=config.num_warps)
-    return (launch_of("flash2", problem, config, device, query_path="plain", key_path=path, resources=resources),)
+    return (launch_of("flash2", problem, config, device, path=path, resources=resources),)
 
 
 def resources_of(problem: AttentionProblem, config: Config, device: Device, *, num_warps: int) -> Resources:
@@ -79,8 +79,7 @@ def resources_of(problem: AttentionProblem, config: Config, device: Device, *, n
     dim, element = padded_head_dim(problem), problem.element_bytes
     o_tile_bytes = exchanged_bytes(block_m * dim * problem.output_bytes, num_warps)
     masked = problem.causal or problem.seqlen_k % block_n > 0
-    return estimate_resources(
-        device,
+    return CtaTiles(
         block_m=block_m,
         num_warps=num_warps,
         num_stages=config.num_stages,
@@ -92,7 +91,7 @@ def resources_of(problem: AttentionProblem, config: Config, device: Device, *, n
         accumulators=block_m * (dim + block_n),
         operand_bytes=block_m * block_n * element,
         masked=block_m * block_n if masked else 0,
-    )
+    ).estimated(device)
 
 
 def launch_of(
@@ -101,8 +100,7 @@ def launch_of(
     config: Config,
     device: Device,
     *,
-    query_path: Path,
-    key_path: Path,
+    path: Path,
     resources: Resources,
     consumer_warps: int = 0,
     **constants: int,
@@ -110,8 +108,47 @@ def launch_of(
     """A launch whose items are query tiles, past which keys and values stream.
 
     Args:
-        query_path: how Q travels; key_path: how K and V do; the rest as in `Launch`.
+        path: how K and V travel, and Q, which is copied by TMA or plainly; the rest as in `Launch`.
     """
+    program = _program(problem, config, device, path, consumer_warps)
+    item_count = program.item_count
+    ctas = min(item_count, device.sms * config.persistent) if config.persistent else item_count
+    return Launch(
+        name=name,
+        grid=(ctas, 1, 1),
+        num_warps=config.num_warps,
+        num_stages=config.num_stages,
+        consumer_warps=consumer_warps,
+        program=program,
+        resources=resources,
+        dtype=problem.dtype,
+        warp_split=config.warp_split,
+        constants=frozen(
+            **product_constants(problem, config.block_m, config.block_n),
+            cta_order=config.cta_order,
+            kv_order=config.kv_order,
+            causal=problem.causal,
+            # Rows meet a tile of which they see nothing, before any other, where they see no key, walk backwards, or
+            # where the windows of other rows begin earlier.
+            guarded=problem.causal
+            and (problem.seqlen_q > problem.seqlen_k or config.kv_order == "sawtooth" or problem.window > 0),
+            p_log2=FP8_P_LOG2 if problem.dtype == "fp8" else 0,
+            persistent=ctas < item_count,
+            **({"window": problem.window} if problem.window else {}),
+            **constants,
+        ),
+        arguments=frozen(
+            seqlen_q=problem.seqlen_q,
+            seqlen_k=problem.seqlen_k,
+            slabs=problem.batch * problem.heads,
+            items=item_count,
+            scale_log2=LOG2_E / problem.head_dim**0.5,
+        ),
+    )
+
+
+def _program(problem: AttentionProblem, config: Config, device: Device, path: Path, consumer_warps: int) -> TileProgram:
+    """What its CTAs do. Args: as of `launch_of`."""
     block_m, block_n = config.block_m, config.block_n
     dim = padded_head_dim(problem)
     slabs, q_tiles = problem.batch * problem.heads, cdiv(problem.seqlen_q, block_m)
@@ -122,16 +159,16 @@ def launch_of(
         # A ragged last query tile loads less than the others; causal ones differ all along.
         period = item_count if problem.causal or problem.seqlen_q % block_m else slabs
     warps = consumer_warps or config.num_warps
-    inner, masked = (_iteration(problem, config, device, key_path, warps, masked=masked) for masked in (False, True))
+    inner, masked = (_iteration(problem, config, device, path, warps, masked=masked) for masked in (False, True))
     keys_and_values = tuple(
-        Tile(tensor=tensor, slab="kv_slab", row=affine(j=block_n), rows=block_n, cols=dim, path=key_path)
-        for tensor in "KV"
+        Tile(tensor=tensor, slab="kv_slab", row=affine(j=block_n), rows=block_n, cols=dim, path=path) for tensor in "KV"
     )
+    query_path: Path = "tma" if path == "tma" else "plain"
     q_tile_bytes = block_m * dim * problem.element_bytes if query_path == "plain" else 0
     o_tile_bytes = block_m * dim * problem.output_bytes
 
-    def query(tensor: str, cols: int, path: Path = "plain") -> Tile:
-        return Tile(tensor=tensor, slab="slab", row=affine(q_tile=block_m), rows=block_m, cols=cols, path=path)
+    def query(tensor: str, cols: int, by: Path = "plain") -> Tile:
+        return Tile(tensor=tensor, slab="slab", row=affine(q_tile=block_m), rows=block_m, cols=cols, path=by)
 
     def stream(name: str, first: str, trips: str, work: Work) -> Loop:
         step = Step(name=name, loads=keys_and_values, work=work)
@@ -143,7 +180,7 @@ def launch_of(
         stream("inner", "first", "trips", inner),
         stream("masked", "masked_first", "masked_trips", masked),
     )
-    program = TileProgram(
+    return TileProgram(
         tensors=(
             query_tensor(problem),
             key_tensor(problem, "K"),
@@ -175,39 +212,6 @@ def launch_of(
                 ),
                 stores=(query("O", dim), query("LSE", 1)),
             ),
-        ),
-    )
-    ctas = min(item_count, device.sms * config.persistent) if config.persistent else item_count
-    return Launch(
-        name=name,
-        grid=(ctas, 1, 1),
-        num_warps=config.num_warps,
-        num_stages=config.num_stages,
-        consumer_warps=consumer_warps,
-        program=program,
-        resources=resources,
-        dtype=problem.dtype,
-        warp_split=config.warp_split,
-        constants=frozen(
-            **product_constants(problem, block_m, block_n),
-            cta_order=config.cta_order,
-            kv_order=config.kv_order,
-            causal=problem.causal,
-            # Rows meet a tile of which they see nothing, before any other, where they see no key, walk backwards, or
-            # where the windows of other rows begin earlier.
-            guarded=problem.causal
-            and (problem.seqlen_q > problem.seqlen_k or config.kv_order == "sawtooth" or problem.window > 0),
-            p_log2=FP8_P_LOG2 if problem.dtype == "fp8" else 0,
-            persistent=ctas < item_count,
-            **({"window": problem.window} if problem.window else {}),
-            **constants,
-        ),
-        arguments=frozen(
-            seqlen_q=problem.seqlen_q,
-            seqlen_k=problem.seqlen_k,
-            slabs=slabs,
-            items=item_count,
-            scale_log2=LOG2_E / problem.head_dim**0.5,
         ),
     )
 

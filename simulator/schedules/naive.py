@@ -48,7 +48,12 @@ from ..integers import cdiv
 from ..launch.program import Launch, Loop, Matmul, Path, Resources, Step, Tile, Work, affine
 from ..limits import WARP_THREADS
 from ..problems.attention import AttentionProblem
-from ..residency.registers_and_smem import ROW_STATE_REGISTERS, estimate_resources, exchanged_bytes, tensor_instruction
+from ..residency.registers_and_smem import (
+    ROW_STATE_REGISTERS,
+    CtaTiles,
+    exchanged_bytes,
+    tensor_instruction,
+)
 from .config import Config
 from .contract import Schedule
 from .coverage import PIPELINE, Coverage, listed
@@ -66,6 +71,7 @@ from .tiles import (
     score_tensor,
     strip_tiles,
     tile_launch,
+    tile_program,
 )
 
 WARP_ROW_BYTES = WARP_THREADS * 16
@@ -137,8 +143,7 @@ def scores_launch(problem: AttentionProblem, config: Config, device: Device, *, 
             ),
         ),
     )
-    resources = estimate_resources(
-        device,
+    resources = CtaTiles(
         block_m=block_m,
         num_warps=config.num_warps,
         num_stages=config.num_stages,
@@ -147,14 +152,17 @@ def scores_launch(problem: AttentionProblem, config: Config, device: Device, *, 
         resident_bytes=block_m * dim * element + (passed_bytes if pipelined else max(key_bytes, passed_bytes)),
         accumulators=scores,
         operand_bytes=plain_bytes,
-    )
+    ).estimated(device)
     return tile_launch(
         "scores",
         problem,
-        tile=(block_m, block_n * strip),
-        inner=block_n,
-        tensors=(query_tensor(problem), key, score),
-        body=(prologue, Loop(counter="j", trips="inner_tiles", stages=config.num_stages, body=(tile,))),
+        tile_program(
+            problem,
+            (block_m, block_n * strip),
+            (query_tensor(problem), key, score),
+            (prologue, Loop(counter="j", trips="inner_tiles", stages=config.num_stages, body=(tile,))),
+            inner=block_n,
+        ),
         num_warps=config.num_warps,
         num_stages=config.num_stages,
         resources=resources,
@@ -182,9 +190,7 @@ def softmax_launch(problem: AttentionProblem, device: Device, *, source: str, ca
     return tile_launch(
         "softmax",
         problem,
-        tile=(tiling.rows, problem.seqlen_k),
-        tensors=(scores, score_tensor(problem, "P")),
-        body=body,
+        tile_program(problem, (tiling.rows, problem.seqlen_k), (scores, score_tensor(problem, "P")), body),
         num_warps=tiling.num_warps,
         # The maximum first, then the sum.
         resources=row_resources(device, tiling, scratch_bytes=whole.smem_write_bytes // 2),
@@ -232,8 +238,8 @@ def output_launch(problem: AttentionProblem, config: Config, device: Device, *, 
         work=Work(alu_count=block_m * dim // 2, smem_write_bytes=out_bytes, smem_read_bytes=out_bytes, barriers=2),
         stores=(Tile(tensor="O", slab="slab", row=affine(q_tile=block_m), rows=block_m, cols=dim),),
     )
-    resources = estimate_resources(
-        device,
+    loop = Loop(counter="j", trips=cdiv(problem.seqlen_k, block_n), stages=config.num_stages, body=(inner,))
+    resources = CtaTiles(
         block_m=block_m,
         num_warps=config.num_warps,
         num_stages=config.num_stages,
@@ -242,15 +248,15 @@ def output_launch(problem: AttentionProblem, config: Config, device: Device, *, 
         accumulators=block_m * dim,
         # Without stages the next tiles wait in registers while the product runs.
         operand_bytes=0 if pipelined else operand_bytes,
-    )
+    ).estimated(device)
     return tile_launch(
         "output",
         problem,
-        tile=(block_m, problem.seqlen_k),
-        tensors=(probabilities, key_tensor(problem, "V"), query_tensor(problem, "O", "output")),
-        body=(
-            Loop(counter="j", trips=cdiv(problem.seqlen_k, block_n), stages=config.num_stages, body=(inner,)),
-            epilogue,
+        tile_program(
+            problem,
+            (block_m, problem.seqlen_k),
+            (probabilities, key_tensor(problem, "V"), query_tensor(problem, "O", "output")),
+            (loop, epilogue),
         ),
         num_warps=config.num_warps,
         num_stages=config.num_stages,
@@ -262,15 +268,14 @@ def output_launch(problem: AttentionProblem, config: Config, device: Device, *, 
 
 def row_resources(device: Device, tiling: RowTiling, scratch_bytes: int = 0, numbers: int = 1) -> Resources:
     """Resources of a row-wise kernel: its tile in registers. Args: numbers: of 32 bits that an element needs."""
-    return estimate_resources(
-        device,
+    return CtaTiles(
         block_m=1,  # no tile product, so none of the larger tensor-core instructions
         num_warps=tiling.num_warps,
         num_stages=1,
         scratch_bytes=scratch_bytes,
         accumulators=numbers * tiling.elements,
         state_registers=ROW_STATE_REGISTERS,
-    )
+    ).estimated(device)
 
 
 def _a_source(config: Config, device: Device) -> Literal["smem", "registers"]:

@@ -28,12 +28,12 @@ from ..integers import cdiv
 from ..launch.program import Launch, Loop, Step, Tile, Work
 from ..limits import WARP_THREADS
 from ..problems.softmax import SoftmaxProblem
-from ..residency.registers_and_smem import ROW_STATE_REGISTERS, estimate_resources
+from ..residency.registers_and_smem import ROW_STATE_REGISTERS, CtaTiles
 from .config import Config
 from .contract import Schedule
 from .coverage import ROWS, Coverage
 from .options import BLOCK_M, BLOCK_N, NUM_WARPS, POWERS, declared, tiled, word
-from .tiles import STATISTIC_BYTES, RowTiling, row_tile, score_tensor, tile_launch
+from .tiles import STATISTIC_BYTES, RowTiling, row_tile, score_tensor, tile_launch, tile_program
 
 SOFTMAX_VARIANT = word(
     "softmax_variant",
@@ -77,12 +77,9 @@ def launches(problem: SoftmaxProblem, config: Config, device: Device) -> tuple[L
         tile_launch(
             f"{config.softmax_variant}_softmax",
             problem,
-            tile=(tiling.rows, problem.seqlen_k),
-            tensors=(x, y),
-            body=(*body, sweep("write", (write,))),
+            tile_program(problem, (tiling.rows, problem.seqlen_k), (x, y), (*body, sweep("write", (write,)))),
             num_warps=tiling.num_warps,
-            resources=estimate_resources(
-                device,
+            resources=CtaTiles(
                 block_m=1,  # no tile product
                 num_warps=tiling.num_warps,
                 num_stages=1,
@@ -90,7 +87,7 @@ def launches(problem: SoftmaxProblem, config: Config, device: Device) -> tuple[L
                 # a block, and what it adds up to: a maximum or a sum, or both
                 accumulators=tiling.elements * (3 if config.softmax_variant == "online" else 2),
                 state_registers=ROW_STATE_REGISTERS,
-            ),
+            ).estimated(device),
             block_m=tiling.rows,
             block_n=tiling.cols,
             whole=problem.seqlen_q % tiling.rows == 0 and problem.seqlen_k % tiling.cols == 0,

@@ -229,41 +229,43 @@ def tile_period(problem: RowProblem, rows: int, cols: int) -> int:
     return k_tiles if problem.seqlen_k % cols else 1
 
 
+def tile_program(
+    problem: RowProblem,
+    tile: tuple[int, int],
+    tensors: tuple[Tensor, ...],
+    body: tuple[Step | Loop, ...],
+    inner: int = 0,
+) -> TileProgram:
+    """A program of `tile_items`. Args: tile: rows and columns of an item; inner: of the tiles in turn, 0: one."""
+    rows, cols = tile
+    return TileProgram(
+        tensors=tensors,
+        variables=TILE_VARIABLES,
+        items=partial(tile_items, problem, rows, cols, inner or cols),
+        item_count=problem.batch * problem.heads * cdiv(problem.seqlen_q, rows) * cdiv(problem.seqlen_k, cols),
+        period_items=tile_period(problem, rows, cols),
+        body=body,
+    )
+
+
 def tile_launch(
     name: str,
     problem: RowProblem,
+    program: TileProgram,
     *,
-    tile: tuple[int, int],
-    inner: int = 0,
-    tensors: tuple[Tensor, ...],
-    body: tuple[Step | Loop, ...],
     num_warps: int,
     resources: Resources,
     num_stages: int = 1,
     arguments: Mapping[str, int | float] | None = None,
     **constants: int | bool,
 ) -> Launch:
-    """A launch with one CTA for each item of `tile_items`.
-
-    Args:
-        tile: rows and columns of an item; inner: of the tiles it takes in turn (0: one);
-        arguments: beside the two lengths; the rest as in `Launch`.
-    """
-    rows, cols = tile
-    item_count = problem.batch * problem.heads * cdiv(problem.seqlen_q, rows) * cdiv(problem.seqlen_k, cols)
+    """A launch with one CTA for each item. Args: arguments: beside the two lengths; the rest as in `Launch`."""
     return Launch(
         name=name,
-        grid=(item_count, 1, 1),
+        grid=(program.item_count, 1, 1),
         num_warps=num_warps,
         num_stages=num_stages,
-        program=TileProgram(
-            tensors=tensors,
-            variables=TILE_VARIABLES,
-            items=partial(tile_items, problem, rows, cols, inner or cols),
-            item_count=item_count,
-            period_items=tile_period(problem, rows, cols),
-            body=body,
-        ),
+        program=program,
         resources=resources,
         dtype=problem.dtype,
         constants=frozen(**constants),

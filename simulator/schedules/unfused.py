@@ -72,7 +72,7 @@ from .contract import Schedule
 from .coverage import PIPELINE, Coverage
 from .naive import SCHEDULE as NAIVE
 from .naive import output_launch, row_resources, scores_launch, softmax_launch, supports
-from .tiles import row_tile, row_tiling, score_tensor, tile_launch
+from .tiles import row_tile, row_tiling, score_tensor, tile_launch, tile_program
 
 MASK = DTYPES["u8"]
 
@@ -148,19 +148,11 @@ def _elementwise(
     def tile(tensor: Tensor) -> Tile:
         return row_tile(tensor.name, tiling, slab="slab" if tensor.slabs > 1 else "shared_slab")
 
+    step = Step(name="tile", loads=tuple(map(tile, reads)), work=work, stores=tuple(map(tile, writes)))
     return tile_launch(
         name,
         problem,
-        tile=(tiling.rows, tiling.cols),
-        tensors=reads + writes,
-        body=(
-            Step(
-                name="tile",
-                loads=tuple(tile(tensor) for tensor in reads),
-                work=work,
-                stores=tuple(tile(tensor) for tensor in writes),
-            ),
-        ),
+        tile_program(problem, (tiling.rows, tiling.cols), reads + writes, (step,)),
         num_warps=tiling.num_warps,
         resources=row_resources(device, tiling, scratch_bytes, numbers),
         arguments=arguments,
