@@ -24,16 +24,14 @@ BESIDE_BYTES = 4 * RETRIED_BYTES
 """Beyond `RETRIED_BYTES` and up to here the default still runs beside the likely fastest: each takes 1 to 2 s."""
 
 
-def baselines(
-    problem: Problem, like: Schedule, device: Device, settings: TrialSettings, workers: int | None
-) -> list[Trial]:
+def baselines(problem: Problem, like: Schedule, settings: TrialSettings) -> list[Trial]:
     """Configurations of the baseline, of which the fastest stands for it; empty where the problem has none.
 
     All are tried on a short problem, and the best of them, with the default, are returned; where they would hold much
     device memory the one that is fastest at a problem that holds little, and the default while that is quick.
     Of a baseline whose kernels have to be compiled it is the default alone.
     """
-    baseline = baseline_of(like.problem)
+    baseline, device = baseline_of(like.problem), settings.device
     if baseline is None or baseline.why_not(problem) is not None:
         return []
     resolved = resolve(problem, baseline.name, Config(), device, settings.sources)
@@ -47,13 +45,13 @@ def baselines(
         replace(default.candidate, config=other)
         for other in configs_of(baseline, [baseline], {}, settings.sources.cost)
     ]
-    ranked = ranking(survey_problem(problem), device, [Trial(candidate=item) for item in tried], settings, workers)
+    ranked = ranking(survey_problem(problem), settings, [Trial(candidate=item) for item in tried])
     best = [item.config for item in ranked if item.fits and item.config != config][: FINALISTS - 1]
     finalists = [Trial(candidate=replace(default.candidate, config=other)) for other in (config, *best)]
     if peak_bytes(launches) > RETRIED_BYTES:
         fewer = (few for few in _smaller(problem) if _held_bytes(few, default.candidate, device) <= RETRIED_BYTES)
         small = next(fewer, problem)
-        winner = ranking(small, device, finalists, settings, workers)[0].config
+        winner = ranking(small, settings, finalists)[0].config
         kept = {winner, config} if peak_bytes(launches) <= BESIDE_BYTES else {winner}
         finalists = [trial for trial in finalists if trial.candidate.config in kept]
     return [with_launches(trial, problem, device) for trial in finalists]

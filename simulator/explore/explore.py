@@ -219,42 +219,47 @@ def explore(
     instance("problem", problem, Problem, EXAMPLE)
     function_or_none("resources_of", resources_of, "the launches of configurations, such as tilesight.compiler()")
     function_or_none("progress", progress, "(done, all)")
-    workers = optional_whole("workers", workers)
     best = optional_whole("best", best)
     sources = Sources(
         registers=optional_whole("registers", registers),
         smem_bytes=optional_whole("smem_bytes", smem_bytes, 0),
         cost=cost,
     )
-    simulation = Settings(l2=l2, overhead=overhead, resolution=resolution)
     gpu, name = found_device(device)
-    settings = TrialSettings(simulation=simulation, sources=sources, limit_s=each_limit_s)
+    settings = TrialSettings(
+        device=gpu,
+        simulation=Settings(l2=l2, overhead=overhead, resolution=resolution),
+        sources=sources,
+        workers=optional_whole("workers", workers),
+        limit_s=each_limit_s,
+    )
     space, left_out = plan(problem, schedule, fixed, sources.cycles, compiles=resources_of is not None, alike=True)
     jobs = [job for some in space.values() for job in some]
     trials = [with_launches(Trial(candidate=job), problem, gpu) for job in jobs]
-    together_s = time_limit_s * (workers or cores())
+    together_s = time_limit_s * (settings.workers or cores())
     # The baseline is in its own configuration whatever else is given.
-    plain = replace(settings, simulation=replace(simulation, resolution="chunk"), sources=Sources(cost=cost))
+    usual = replace(settings.simulation, resolution="chunk")
+    plain = replace(settings, simulation=usual, sources=Sources(cost=cost))
     like = schedules_named(schedule, type(problem))[0]
-    against = baselines(problem, like, gpu, plain.within(together_s), workers) if with_baseline else []
+    against = baselines(problem, like, plain.within(together_s)) if with_baseline else []
     if resources_of:
         both = with_resources([*against, *trials], resources_of)
         against, trials = both[: len(against)], both[len(against) :]
     settings = settings.within(together_s)
     if best:
-        trials = [bounded(problem, gpu, settings, trial) for trial in trials]
+        trials = [bounded(problem, settings, trial) for trial in trials]
     if time_limit_s < inf and not all(trial.least_s or trial.candidate.reason for trial in trials):
-        trials = _in_time(problem, gpu, trials, settings, workers)
+        trials = _in_time(problem, trials, settings)
     plain = replace(plain, until_s=settings.until_s)
     # The baseline is none of the configurations that are counted.
-    fastest = ranking(problem, gpu, against, plain, workers)
-    done = tried_all(problem, gpu, settings, trials, workers, progress, best)
+    fastest = ranking(problem, plain, against)
+    done = tried_all(problem, settings, trials, progress, best)
     candidates = mark_like_best(mark_pareto(sorted((trial.candidate for trial in done), key=rank_of)))
 
     def tried_too(others: Sequence[Candidate]) -> list[Candidate]:
         more = [with_launches(Trial(candidate=other), problem, gpu) for other in others]
         more = with_resources(more, resources_of) if resources_of and more else more
-        return [tried(problem, gpu, settings, trial).candidate for trial in more]
+        return [tried(problem, settings, trial).candidate for trial in more]
 
     notes, noted_rows = remarks(problem, gpu, done, candidates, tried_too)
     return Exploration(
@@ -269,27 +274,23 @@ def explore(
     )
 
 
-def takes_longer(
-    limit_s: float, problem: Problem, device: Device, trials: Sequence[Trial], settings: TrialSettings
-) -> bool:
+def takes_longer(limit_s: float, problem: Problem, trials: Sequence[Trial], settings: TrialSettings) -> bool:
     """Whether trials take more of the cores than they may, by one from the middle of those that are not known."""
-    waiting = [trial for trial in trials if not answer_known(problem, device, settings, trial)]
+    waiting = [trial for trial in trials if not answer_known(problem, settings, trial)]
     if not waiting:
         return False
     begin_s = thread_s()
-    tried(problem, device, settings, waiting[len(waiting) // 2])
+    tried(problem, settings, waiting[len(waiting) // 2])
     return (thread_s() - begin_s) * len(waiting) > limit_s
 
 
-def _in_time(
-    problem: Problem, device: Device, trials: list[Trial], settings: TrialSettings, workers: int | None
-) -> list[Trial]:
+def _in_time(problem: Problem, trials: list[Trial], settings: TrialSettings) -> list[Trial]:
     """Trials; those that rank best at a short length come first where all take longer than they may."""
     left_s = settings.until_s - process_s()
-    if not takes_longer(left_s, problem, device, trials, settings):
+    if not takes_longer(left_s, problem, trials, settings):
         return trials
     survey = replace(settings, until_s=settings.until_s - (1.0 - SURVEY_FRACTION) * left_s)
     plain = [Trial(candidate=replace(trial.candidate, resources=None)) for trial in trials]
-    ranked = ranking(survey_problem(problem), device, plain, survey, workers)
+    ranked = ranking(survey_problem(problem), survey, plain)
     places = {(item.schedule, item.config): place for place, item in enumerate(ranked)}
     return sorted(trials, key=lambda trial: places[trial.candidate.schedule, trial.candidate.config])

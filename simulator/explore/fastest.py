@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from math import isqrt
 
-from ..device.device import Device
 from ..problems.problem import Problem
 from ..refusal import Refusal
 from ..residency.device_memory import peak_bytes
-from ..resolve import ResourcesOf, attempt_launches, default_config
+from ..resolve import attempt_launches, default_config
 from .candidate import Candidate, band_of
 from .space import Options, configs_of, none_able, schedules_named, those_able, unlike
 from .trial import Trial, TrialSettings, memory_reason, ranking, refused, tried, with_code
@@ -144,53 +143,42 @@ def shortlist(
     space: Sequence[Candidate],
     ranked: Sequence[Candidate],
     problem: Problem,
-    device: Device,
-    cost: str,
+    settings: TrialSettings,
 ) -> list[Candidate]:
     """The best that fit; where none does, the only one there is, or the default, whose points then say why not."""
     best = [item for item in ranked if item.schedule == schedule and item.fits][:RETRIED]
     if best or len(space) == 1:
         return [replace(item, prediction=None) for item in best or space]
-    return [replace(space[0], config=default_config(problem, schedule, device, cost))]
+    return [replace(space[0], config=default_config(problem, schedule, settings.device, settings.sources.cost))]
 
 
-def along(
-    problems: Sequence[Problem],
-    device: Device,
-    settings: TrialSettings,
-    resources_of: ResourcesOf | None,
-    choice: Sequence[Candidate],
-) -> list[Point]:
-    """A schedule at each length, in the fastest there of the best.
-
-    Args:
-        problems: by length; resources_of: of outlines, None where nothing compiles them; choice: best first.
-    """
-    points = []
+def along(problems: Sequence[Problem], settings: TrialSettings, choice: Sequence[Candidate]) -> list[Point]:
+    """A schedule at each length, in the fastest there of the best. Args: problems: by length; choice: best first."""
+    points, settings = [], replace(settings, workers=1)
     best = list(choice)
     for problem in problems:
-        launches = attempt_launches(problem, best[0].schedule, best[0].config, device)
+        launches = attempt_launches(problem, best[0].schedule, best[0].config, settings.device)
         count = 1
         if isinstance(launches, Refusal) or peak_bytes(launches) <= RETRIED_BYTES:
             count = RETRIED if problem is problems[0] else RETRIED // 4
         trials = [Trial(candidate=best[0], launches=launches), *(Trial(candidate=item) for item in best[1:count])]
-        trials = with_code(trials, problem, device, resources_of)
+        trials = with_code(trials, problem, settings)
         if len(trials) > 1:
-            ranked = [item for item in ranking(problem, device, trials, settings, workers=1) if item.fits]
+            ranked = [item for item in ranking(problem, settings, trials) if item.fits]
             best = [replace(item, prediction=None) for item in ranked] or best
             if ranked and (prediction := ranked[0].prediction):
                 points.append(_point(problem, ranked[0], prediction.peak_memory_bytes))
                 continue
-        points.append(_tried_alone(problem, device, settings, trials[0]))
+        points.append(_tried_alone(problem, settings, trials[0]))
     return points
 
 
-def _tried_alone(problem: Problem, device: Device, settings: TrialSettings, trial: Trial) -> Point:
+def _tried_alone(problem: Problem, settings: TrialSettings, trial: Trial) -> Point:
     """A schedule at one length in one configuration, which is not simulated where device memory runs out."""
     held_bytes = peak_bytes(trial.launches) if isinstance(trial.launches, tuple) else 0
-    if held_bytes <= device.hbm_bytes or trial.candidate.reason:
-        return _point(problem, tried(problem, device, settings, trial).candidate, held_bytes)
-    late = Refusal("does not fit", memory_reason(held_bytes, device))
+    if held_bytes <= settings.device.hbm_bytes or trial.candidate.reason:
+        return _point(problem, tried(problem, settings, trial).candidate, held_bytes)
+    late = Refusal("does not fit", memory_reason(held_bytes, settings.device))
     return _point(problem, refused(trial.candidate, late), held_bytes)
 
 

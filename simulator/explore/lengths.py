@@ -194,23 +194,27 @@ def compare(
     if not lengths:
         raise ValueError("seqlens: must hold at least one length")
     function_or_none("progress", progress, "(done, all)")
-    workers = optional_whole("workers", workers)
-    sources = Sources(cost=cost)
-    simulation = Settings(l2=l2, overhead=overhead)
     gpu, name = found_device(device)
     problems = [problem.but(seqlen_q=length, seqlen_k=length) for length in sorted(lengths)]
     function_or_none("resources_of", resources_of, "the launches of configurations, such as tilesight.compiler()")
     space, left_out = plan(problems[0], schedule, fixed, cost, compiles=resources_of is not None)
     able = [find_schedule(name) for name in space]
     difference = unlike(able) if able else ""
-    settings = TrialSettings(simulation=simulation, sources=sources, limit_s=time_limit_s)
+    settings = TrialSettings(
+        device=gpu,
+        simulation=Settings(l2=l2, overhead=overhead),
+        sources=Sources(cost=cost),
+        resources_of=resources_of,
+        workers=optional_whole("workers", workers),
+        limit_s=time_limit_s,
+    )
     jobs = [Trial(candidate=job) for some in space.values() if len(some) > 1 for job in some]
     survey = survey_problem(problems[-1])
-    jobs = with_code(jobs, survey, gpu, resources_of)
-    ranked = ranking(survey, gpu, jobs, settings, workers, _part(progress, 0, len(jobs), len(able)))
-    lists = [shortlist(name, some, ranked, problems[0], gpu, cost) for name, some in space.items()]
-    along_all = partial(along, problems, gpu, settings, resources_of)
-    done = run_all(along_all, lists, workers, _part(progress, len(jobs), len(able), len(jobs)))
+    jobs = with_code(jobs, survey, settings)
+    ranked = ranking(survey, settings, jobs, _part(progress, 0, len(jobs), len(able)))
+    lists = [shortlist(name, some, ranked, problems[0], settings) for name, some in space.items()]
+    along_all = partial(along, problems, settings)
+    done = run_all(along_all, lists, settings.workers, _part(progress, len(jobs), len(able), len(jobs)))
     chosen = {
         item.name: {point.seqlen: point.config for point in along_lengths}
         for item, along_lengths in zip(able, done, strict=True)

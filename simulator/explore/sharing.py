@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from ..arguments import Settings, instance, several, whole
-from ..device.device import Device, found_device
+from ..arguments import instance, several, whole
+from ..device.device import Device
 from ..jobs.pool import Progress, run_all
 from ..operations.cost_model import as_profiled_s
 from ..operations.families.collectives import HOST_GPUS
@@ -18,7 +18,7 @@ from ..operations.priced import KernelEstimate
 from ..operations.sequence_step import SequenceStep, check_shares, sequence_step, ways, why_not
 from ..problems.attention import AttentionProblem
 from ..problems.problem import EXAMPLE
-from ..resolve import ResourcesOf, asked_config
+from ..resolve import asked_config
 from ..schedules.config import Config
 from ..schedules.registry import DEFAULT_SCHEDULE, find_schedule
 from ..store.pipelines import answers
@@ -103,14 +103,10 @@ def share(
     problem: AttentionProblem,
     seqlens: Sequence[int],
     gpus: Sequence[int],
+    settings: TrialSettings,
     *,
     schedule: str | Sequence[str] = DEFAULT_SCHEDULE,
-    device: Device | str = "h200",
-    l2: str = "cold",
-    resources_of: ResourcesOf | None = None,
-    workers: int | None = None,
     progress: Progress | None = None,
-    time_limit_s: float = inf,
     **fixed: int | str,
 ) -> Sharing:
     """Hold ways to share sequences among GPUs against each other.
@@ -118,13 +114,13 @@ def share(
     Args:
         problem: everything but the lengths; with fewer queries than keys these are as they are, and all GPUs have them.
         seqlens: of keys, and of queries where there are as many; gpus: of one host.
-        schedule, device, l2, resources_of, workers, progress, time_limit_s, fixed: as `compare`.
+        schedule, progress, fixed: as `compare`.
 
     Raises:
         ValueError: unknown name, a value that is not allowed, or lengths that are not shared evenly.
     """
     instance("problem", problem, AttentionProblem, EXAMPLE)
-    gpu, name = found_device(device)
+    gpu = settings.device
     counts = sorted({whole("gpus", count) for count in several("gpus", gpus, "numbers, such as [2, 4, 8]")})
     if counts[-1] > HOST_GPUS:
         raise ValueError(f"gpus = {counts[-1]}: must be at most {HOST_GPUS}, the GPUs of one host")
@@ -135,21 +131,20 @@ def share(
     for it, count, _ in asked:
         check_shares(it, count)
     parts = _parts(asked, gpu)
-    space, left_out = plan(parts[-1], schedule, fixed, compiles=resources_of is not None)
-    settings = TrialSettings(simulation=Settings(l2=l2), limit_s=time_limit_s)
-    chosen = {} if few else _chosen(problems[-1], parts[0], space, gpu, settings, resources_of, workers, progress)
+    space, left_out = plan(parts[-1], schedule, fixed, compiles=settings.resources_of is not None)
+    chosen = {} if few else _chosen(problems[-1], parts[0], space, settings, progress)
 
     jobs = [(part, chosen.get(item) or _suited(part, item, fixed, gpu)) for part in parts for item in space]
     built = [with_launches(Trial(candidate=job), part, gpu) for part, job in jobs]
-    trials = list(zip(jobs, with_code(built, parts[0], gpu, resources_of), strict=True))
+    trials = list(zip(jobs, with_code(built, parts[0], settings), strict=True))
 
     def answered(part: AttentionProblem) -> KernelEstimate:
         some = [trial for (of, _), trial in trials if of == part]
-        return _estimate(part, ranking(part, gpu, some, settings, workers=1)[0], gpu)
+        return _estimate(part, ranking(part, replace(settings, workers=1), some)[0], gpu)
 
-    known = dict(zip(parts, run_all(answered, parts, workers, progress), strict=True))
+    known = dict(zip(parts, run_all(answered, parts, settings.workers, progress), strict=True))
     made = tuple(_shared(it, count, way, gpu, known) for it, count, way in asked)
-    return Sharing(problem=problems[0], device=gpu, device_name=name, shared=made, left_out=left_out)
+    return Sharing(problem=problems[0], device=gpu, device_name=gpu.name, shared=made, left_out=left_out)
 
 
 def _suited(part: AttentionProblem, schedule: str, fixed: Mapping[str, int | str], gpu: Device) -> Candidate:
@@ -164,21 +159,15 @@ def _chosen(
     longest: AttentionProblem,
     least: AttentionProblem,
     space: Mapping[str, list[Candidate]],
-    gpu: Device,
     settings: TrialSettings,
-    resources_of: ResourcesOf | None,
-    workers: int | None,
     progress: Progress | None,
 ) -> dict[str, Candidate]:
     """Schedules, each in the configuration that is fastest at the least part."""
     survey = survey_problem(longest)
     jobs = [Trial(candidate=job) for some in space.values() if len(some) > 1 for job in some]
-    ranked = ranking(survey, gpu, with_code(jobs, survey, gpu, resources_of), settings, workers, progress)
-    lists = {name: shortlist(name, some, ranked, least, gpu, "compiled") for name, some in space.items()}
-    return {
-        name: replace(some[0], config=along([least], gpu, settings, resources_of, some)[0].config)
-        for name, some in lists.items()
-    }
+    ranked = ranking(survey, settings, with_code(jobs, survey, settings), progress)
+    lists = {name: shortlist(name, some, ranked, least, settings) for name, some in space.items()}
+    return {name: replace(some[0], config=along([least], settings, some)[0].config) for name, some in lists.items()}
 
 
 def _ranks(problem: AttentionProblem, gpus: int) -> tuple[int, ...]:

@@ -26,11 +26,15 @@ class TrialSettings:
     """How all configurations are simulated.
 
     Args:
+        resources_of: compiles kernels of outlines; None: nothing does; workers: as `explore`.
         limit_s: that each may take of a core; until_s: when all have to be done, by `process_s`.
     """
 
+    device: Device
     simulation: Settings = USUAL
     sources: Sources = USUAL_SOURCES
+    resources_of: ResourcesOf | None = None
+    workers: int | None = None
     limit_s: float = inf
     until_s: float = inf
 
@@ -53,19 +57,14 @@ class Trial:
     least_s: float | None = None
 
 
-def resolved_as(
-    problem: Problem,
-    device: Device,
-    settings: TrialSettings,
-    candidate: Candidate,
-    launches: Launches | Refusal | None = None,
-) -> Resolved | Refusal:
-    """What runs of a candidate, or why nothing does. Args: launches: as in `Trial`."""
+def resolved_as(problem: Problem, settings: TrialSettings, trial: Trial) -> Resolved | Refusal:
+    """What runs of a trial, or why nothing does."""
+    candidate = trial.candidate
     sources = replace(settings.sources, resources=candidate.resources)
-    return resolve(problem, candidate.schedule, candidate.config, device, sources, launches)
+    return resolve(problem, candidate.schedule, candidate.config, settings.device, sources, trial.launches)
 
 
-def predicted(resolved: Resolved, device: Device, settings: TrialSettings) -> Prediction | Refusal:
+def predicted(resolved: Resolved, settings: TrialSettings) -> Prediction | Refusal:
     """The prediction; or that it has taken longer than it may, no device can keep it, or its code is not traced."""
     stages: list[Stage] = []
     begin_s = thread_s()
@@ -76,7 +75,7 @@ def predicted(resolved: Resolved, device: Device, settings: TrialSettings) -> Pr
 
     try:
         with limited(0.0, beyond_s):
-            return predict(resolved, device, settings.simulation, stages.append)
+            return predict(resolved, settings.device, settings.simulation, stages.append)
     except OutOfTime:
         if process_s() > settings.until_s:
             return Refusal("takes too long", "no time was left: a longer --time-limit gives it some")
@@ -87,26 +86,26 @@ def predicted(resolved: Resolved, device: Device, settings: TrialSettings) -> Pr
         return Refusal("not supported", str(error))
 
 
-def answer_known(problem: Problem, device: Device, settings: TrialSettings, trial: Trial) -> bool:
+def answer_known(problem: Problem, settings: TrialSettings, trial: Trial) -> bool:
     """Whether `tried` has nothing to simulate: the store holds its answer, or it cannot run."""
     if trial.candidate.reason:
         return True
-    resolved = resolved_as(problem, device, settings, trial.candidate, trial.launches)
-    return isinstance(resolved, Refusal) or is_known(resolved, device, settings.simulation)
+    resolved = resolved_as(problem, settings, trial)
+    return isinstance(resolved, Refusal) or is_known(resolved, settings.device, settings.simulation)
 
 
-def tried(problem: Problem, device: Device, settings: TrialSettings, trial: Trial) -> Trial:
+def tried(problem: Problem, settings: TrialSettings, trial: Trial) -> Trial:
     """The trial with what became of its candidate."""
     candidate = trial.candidate
     if candidate.reason:
         return trial
-    resolved = resolved_as(problem, device, settings, candidate, trial.launches)
+    resolved = resolved_as(problem, settings, trial)
     if isinstance(resolved, Refusal):
         return Trial(candidate=refused(candidate, resolved), launches=resolved)
-    outcome = predicted(resolved, device, settings)
+    outcome = predicted(resolved, settings)
     if isinstance(outcome, Refusal):
         return Trial(candidate=refused(candidate, outcome), launches=resolved.launches)
-    done = candidate_of(outcome, device)
+    done = candidate_of(outcome, settings.device)
     return Trial(candidate=replace(done, resources=candidate.resources), launches=resolved.launches)
 
 
@@ -114,26 +113,24 @@ ROUND = 16
 """Trials that are simulated before it is asked again which of the others can be among the fastest."""
 
 
-def bounded(problem: Problem, device: Device, settings: TrialSettings, trial: Trial) -> Trial:
+def bounded(problem: Problem, settings: TrialSettings, trial: Trial) -> Trial:
     """The trial with what it takes at least: 0 where it does not run, or only its simulation tells."""
     if trial.least_s is not None:
         return trial
     if trial.candidate.reason:
         return replace(trial, least_s=0.0)
-    resolved = resolved_as(problem, device, settings, trial.candidate, trial.launches)
+    resolved = resolved_as(problem, settings, trial)
     if isinstance(resolved, Refusal):
         return Trial(candidate=refused(trial.candidate, resolved), launches=resolved, least_s=0.0)
-    if peak_bytes(resolved.launches) > device.hbm_bytes:
+    if peak_bytes(resolved.launches) > settings.device.hbm_bytes:
         return replace(trial, least_s=0.0)
-    return replace(trial, least_s=least_time_s(resolved, device))
+    return replace(trial, least_s=least_time_s(resolved, settings.device))
 
 
 def tried_all(
     problem: Problem,
-    device: Device,
     settings: TrialSettings,
     trials: Sequence[Trial],
-    workers: int | None = None,
     progress: Progress | None = None,
     best: int | None = None,
 ) -> list[Trial]:
@@ -143,12 +140,12 @@ def tried_all(
     others can be. What is left out is known by what it takes at least.
 
     Args:
-        workers, progress: as `explore`; best: number of the fastest that are asked for; None: all are simulated.
+        progress: as `explore`; best: number of the fastest that are asked for; None: all are simulated.
     """
-    attempt = partial(tried, problem, device, settings)
+    attempt = partial(tried, problem, settings)
     if best is None or len(trials) <= best:
-        return run_all(attempt, trials, workers, progress)
-    known = [bounded(problem, device, settings, trial) for trial in trials]
+        return run_all(attempt, trials, settings.workers, progress)
+    known = [bounded(problem, settings, trial) for trial in trials]
     waiting = sorted(range(len(known)), key=lambda number: known[number].least_s or 0.0)
     done: dict[int, Trial] = {}
     while waiting:
@@ -160,7 +157,7 @@ def tried_all(
         if not now:
             break
         tick = progress and partial(counted, progress, len(done), len(trials))
-        done |= zip(now, run_all(attempt, [known[number] for number in now], workers, tick), strict=True)
+        done |= zip(now, run_all(attempt, [known[number] for number in now], settings.workers, tick), strict=True)
         waiting = [number for number in waiting if number not in done]
     if waiting and progress:
         progress(len(trials), len(trials))
@@ -174,19 +171,10 @@ def counted(progress: Progress, before: int, total: int, done: int, _: int) -> N
 
 
 def ranking(
-    problem: Problem,
-    device: Device,
-    trials: Sequence[Trial],
-    settings: TrialSettings,
-    workers: int | None = None,
-    progress: Progress | None = None,
+    problem: Problem, settings: TrialSettings, trials: Sequence[Trial], progress: Progress | None = None
 ) -> list[Candidate]:
-    """Candidates with what became of them: those that fit by time, then those that do not.
-
-    Args:
-        workers, progress: as `explore`.
-    """
-    done = tried_all(problem, device, settings, trials, workers, progress)
+    """Candidates with what became of them: those that fit by time, then those that do not."""
+    done = tried_all(problem, settings, trials, progress)
     return sorted((trial.candidate for trial in done), key=rank_of)
 
 
@@ -224,15 +212,13 @@ def with_resources(trials: Sequence[Trial], resources_of: ResourcesOf) -> list[T
     return done
 
 
-def with_code(
-    trials: Sequence[Trial], problem: Problem, device: Device, resources_of: ResourcesOf | None
-) -> list[Trial]:
+def with_code(trials: Sequence[Trial], problem: Problem, settings: TrialSettings) -> list[Trial]:
     """The trials, those of outlines with what becomes of their kernels; as they are where nothing compiles them."""
     numbers = [number for number, trial in enumerate(trials) if find_schedule(trial.candidate.schedule).outlined]
-    if resources_of is None or not numbers:
+    if settings.resources_of is None or not numbers:
         return list(trials)
-    outlines = [with_launches(trials[number], problem, device) for number in numbers]
-    compiled = dict(zip(numbers, with_resources(outlines, resources_of), strict=True))
+    outlines = [with_launches(trials[number], problem, settings.device) for number in numbers]
+    compiled = dict(zip(numbers, with_resources(outlines, settings.resources_of), strict=True))
     return [compiled.get(number, trial) for number, trial in enumerate(trials)]
 
 

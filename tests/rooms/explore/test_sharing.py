@@ -6,6 +6,7 @@ import pytest
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.device.what_if import override
 from tilesight.simulator.explore.sharing import share
+from tilesight.simulator.explore.trial import TrialSettings
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.report.operations.splits import sharing_text
 from tilesight.simulator.schedules.config import Config
@@ -15,11 +16,12 @@ from tilesight.cli.main import main
 
 SMALL = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=64, causal=True)
 FIXED = {"block_m": 128, "block_n": 64, "num_warps": 4, "num_stages": 2}
+ON = TrialSettings(device=load_device("h200"))
 
 
 def test_one_gpu_takes_what_simulate_says() -> None:
     """But for what a launch costs around it; no communication; bytes of HBM are those of its kernel."""
-    (alone,) = share(SMALL, [1024], [1], **FIXED).shared
+    (alone,) = share(SMALL, [1024], [1], ON, **FIXED).shared
     asked = simulate(SMALL.but(seqlen_q=1024, seqlen_k=1024), schedule="flash2", config=Config(**FIXED), device="h200")
     assert alone.step is not None and alone.step.link_bytes == 0
     assert alone.step.hbm_bytes == asked.total.hbm_read_bytes + asked.total.hbm_write_bytes
@@ -28,7 +30,7 @@ def test_one_gpu_takes_what_simulate_says() -> None:
 
 def test_the_fastest_is_named_from_its_length_on() -> None:
     """Of each number of GPUs; way and length come from the rows, which CSV and JSON have too."""
-    sharing = share(SMALL, [512, 2048], [1, 4, 8], **FIXED)
+    sharing = share(SMALL, [512, 2048], [1, 4, 8], ON, **FIXED)
     assert [it.way for it in sharing.shared if it.seqlen == 512] == ["alone", *["ring", "gather", "heads"] * 2]
     best = sharing.best(2048, 4)
     assert best is not None and best.time_s == min(
@@ -44,7 +46,7 @@ def test_the_fastest_is_named_from_its_length_on() -> None:
 def test_what_does_not_fit_is_out_of_memory() -> None:
     """All keys, gathered and put into their order, take 256 MiB; what a ring has of them at a time is less."""
     device = override(load_device("h200"), ["hbm_bytes=256MiB"])
-    sharing = share(SMALL.but(causal=False), [131072], [4], device=device, **FIXED)
+    sharing = share(SMALL.but(causal=False), [131072], [4], TrialSettings(device=device), **FIXED)
     assert [it.reason for it in sharing.shared] == ["", "out of memory", ""]
     assert "Left out: N = 131,072, gather on 4 GPUs: out of memory" in sharing_text(sharing, 120)
 

@@ -231,7 +231,7 @@ def test_what_has_no_answer_is_asked_again(kept: Path, simulated: list[Any], mon
 
     runs = resolved(config=CONFIG.but(block_m=128))
     monkeypatch.setattr(simulate_launches, "simulate_launches", broken)
-    assert exploring.tried(PROBLEM, H200, exploring.TrialSettings(), trial_of(runs)).candidate.kind == "impossible"
+    assert exploring.tried(PROBLEM, exploring.TrialSettings(device=H200), trial_of(runs)).candidate.kind == "impossible"
     monkeypatch.undo()
     assert not is_known(runs, H200)
 

@@ -167,8 +167,10 @@ def _share(
     limit: SimulationsLimit,
 ) -> None:
     """Ways to share the sequences among GPUs. Raises: BadInput: as `compare`, or they are not shared evenly."""
+    from ...simulator.arguments import Settings
     from ...simulator.explore.serving import decode_schedules
     from ...simulator.explore.sharing import share
+    from ...simulator.explore.trial import TrialSettings
     from ...simulator.operations.families.collectives import HOST_GPUS
     from ...simulator.operations.sequence_step import UNSHARED
     from ...simulator.problems.attention import AttentionProblem
@@ -192,20 +194,22 @@ def _share(
         raise BadInput("--gpus: shares attention's forward pass alone")
     sharings = []
     for name, device in machine.build().items():
-        source = CostOptions().source(device, limit.processes)[0]
+        settings = TrialSettings(
+            device=device,
+            simulation=Settings(l2=machine.l2),
+            resources_of=CostOptions().source(device, limit.processes)[0],
+            workers=limit.processes,
+            limit_s=limit_of(limit.time_limit),
+        )
         named = bad_input("schedule", "seqlens", "gpus", *UNSHARED, *all_options())
         with named, answers(announce_compiler), progress(f"simulations for {name}") as tick:
             sharing = share(
                 posed.problem,
                 lengths,
                 counts,
+                settings,
                 schedule=posed.names,
-                device=device,
-                l2=machine.l2,
-                resources_of=source,
-                workers=limit.processes,
                 progress=tick,
-                time_limit_s=limit_of(limit.time_limit),
                 **posed.options,
             )
         notes = (*posed.notes, *machine.notes(name, device), *sharing.notes)
