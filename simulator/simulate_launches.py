@@ -61,7 +61,9 @@ class SimulatedLaunches:
         return sum((launch.traffic for launch in self.launches), Traffic())
 
 
-def costed_launch(launch: Launch, device: Device, cost: str = "compiled", uncompiled: str = "") -> CostedLaunch:
+def costed_launch(
+    launch: Launch, device: Device, cost: str = "compiled", uncompiled: str = "", flop_per_matmul: int = 0
+) -> CostedLaunch:
     """What a launch's steps take an SM, and at which clock. Args: as of `simulate_launches`.
 
     Raises:
@@ -78,6 +80,7 @@ def costed_launch(launch: Launch, device: Device, cost: str = "compiled", uncomp
         tally=exact,
         clocks=clocks_of(launch, costs.steps, exact.executions, device),
         classes=costs.classes,
+        flop_per_matmul=flop_per_matmul,
     )
 
 
@@ -135,8 +138,8 @@ def simulate_launches(
     costed = []
     for number, launch in enumerate(launches):
         with staged(number, "simulate an SM"):
-            costed.append(costed_launch(launch, device, cost, uncompiled))
-    return simulate_costed(costed, device, settings, flop_per_matmul=flop_per_matmul, record=record, attempt=staged)
+            costed.append(costed_launch(launch, device, cost, uncompiled, flop_per_matmul))
+    return simulate_costed(costed, device, settings, record=record, attempt=staged)
 
 
 def simulate_costed(
@@ -145,7 +148,6 @@ def simulate_costed(
     settings: Settings = USUAL,
     *,
     before: Before = (),
-    flop_per_matmul: int = 0,
     record: bool = False,
     attempt: Attempt = lambda number: nullcontext(),
     marks: Marks | None = None,
@@ -162,7 +164,7 @@ def simulate_costed(
     predicted: dict[int, LaunchPrediction] = {}
     for number, seen in ran.items():
         with attempt(number):
-            predicted[number] = predict_launch(costed[number], seen, device, settings.overhead, flop_per_matmul)
+            predicted[number] = predict_launch(costed[number], seen, device, settings.overhead)
     broken = (
         broken_law(
             costed[number].launch,

@@ -19,6 +19,8 @@ class CostedLaunch:
         costs: step name -> cost.
         tally: exact totals of its program.
         origin, classes: of the costs, as `costs_of` has them.
+        flop_per_matmul: useful operations of one matmul of the problem; 0: unknown, and all of its matrix
+            operations count as useful [FLOP].
     """
 
     launch: Launch
@@ -28,3 +30,4 @@ class CostedLaunch:
     clocks: Clocks
     origin: str = "compiled"
     classes: tuple[CompiledCost, ...] = ()
+    flop_per_matmul: int = 0

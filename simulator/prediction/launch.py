@@ -20,16 +20,12 @@ from .notes import kv_under_way_bytes, l2_fit_of
 from .prediction import LaunchPrediction
 
 
-def predict_launch(
-    costed: CostedLaunch, run: LaunchRun, device: Device, overhead: str, flop_per_matmul: int
-) -> LaunchPrediction:
+def predict_launch(costed: CostedLaunch, run: LaunchRun, device: Device, overhead: str) -> LaunchPrediction:
     """Put a launch's exact counts and the engine's cycles and bytes together.
 
     Args:
         run: what the engine saw.
         overhead: `stream` or `graph`.
-        flop_per_matmul: useful operations of one matmul of the problem; 0: unknown, and all of its matrix
-            instructions count [FLOP].
     """
     launch, costs, exact, residency = costed.launch, costed.costs, costed.tally, costed.residency
     clock_hz = costed.clocks.counted_hz
@@ -39,7 +35,7 @@ def predict_launch(
     if overhead == "stream":
         time_s = max(time_s, device.launch_stream_s)
 
-    traffic = replace(_traffic_of(costed, run, flop_per_matmul), time_s=time_s, cycles=cycles)
+    traffic = replace(_traffic_of(costed, run), time_s=time_s, cycles=cycles)
     pipes = pipe_cycles(costs, exact.executions)
     utilisation = utilisation_of(traffic, pipes, clock_hz, device)
     spent_s = {name: share * kernel_s for name, share in utilisation.items()}
@@ -76,7 +72,7 @@ def predict_launch(
     )
 
 
-def _traffic_of(costed: CostedLaunch, run: LaunchRun, flop_per_matmul: int) -> Traffic:
+def _traffic_of(costed: CostedLaunch, run: LaunchRun) -> Traffic:
     """Bytes and operations of a launch, whose time stays open."""
     costs, exact = costed.costs, costed.tally
 
@@ -95,7 +91,7 @@ def _traffic_of(costed: CostedLaunch, run: LaunchRun, flop_per_matmul: int) -> T
         l1_hit_bytes=run.l1_hit_bytes,
         smem_read_bytes=total("smem_read_bytes"),
         smem_write_bytes=total("smem_write_bytes"),
-        matmul_flop=matmuls_of(costed.launch) * flop_per_matmul if flop_per_matmul else executed_flop,
+        matmul_flop=matmuls_of(costed.launch) * costed.flop_per_matmul if costed.flop_per_matmul else executed_flop,
         executed_flop=executed_flop,
         other_flop=total("other_flop"),
         exp_count=total("exp_count"),

@@ -17,7 +17,7 @@ from .program import Items, Program
 from .sm_sharing import Sharing, begin_step, end_step, enter, leave
 from .spilled import pass_spilled, turn
 from .tile_path import access_listed, access_tile
-from .walk import ADVANCE, AHEAD, COMPUTE, EXIT, FILL, IDLE, NOT_PREFETCHED, STORES, Ctas, next_move, take_item
+from .walk import ADVANCE, AHEAD, COMPUTE, EXIT, FILL, IDLE, NOT_PREFETCHED, STORES, Ctas, Next, next_move, take_item
 
 NEXT_CTA = 0
 """The only element of `next_cta`."""
@@ -75,16 +75,17 @@ def run(
             enter(sharing, lane, place)
             continue
         now = max(now, time)
-        move, step, ahead, until = STORES, sharing.pending[lane, place], 0, time
-        while move < COMPUTE:
+        last = Next(STORES, sharing.pending[lane, place], 0, time)
+        while last.move < COMPUTE:
             # The one place where tiles move: compiled code grows by all of `access_tile` for each.
-            there = _move_tiles(memory, rates, program, ctas, slot, move, step, time)
-            move, step, ahead, until = next_move(program, ctas, items, slot, move, step, ahead, there, time)
-        if move == COMPUTE:
+            there = _move_tiles(memory, rates, program, ctas, slot, last.move, last.step, time)
+            last = next_move(program, ctas, items, slot, last, there, time)
+        if last.move == COMPUTE:
             memory.counter[STEPS] += 1
-            begin_step(sharing, lane, place, step, sharing.clock_ratio[state.sm], time)
+            begin_step(sharing, lane, place, last.step, sharing.clock_ratio[state.sm], time)
             continue
-        if move == EXIT:
+        until = last.until
+        if last.move == EXIT:
             leave(sharing, lane, place, time)
             until = max(until, state.begun + rates.cta_place)
             if len(record) > 0:
@@ -119,7 +120,7 @@ def _move_tiles(
     there = time
     if step < 0:
         return there
-    tiles, sm = program.steps[step], ctas.slots[slot].sm
+    tiles = program.steps[step]
     prefetches = move in (FILL, AHEAD)
     first, last = tiles.load_from, tiles.load_to
     if move == STORES:
@@ -129,9 +130,9 @@ def _move_tiles(
         if (prefetches and not asynchronous) or (move == NOT_PREFETCHED and asynchronous):
             continue
         if program.tiles[tile].lists_at < 0:
-            arrival = access_tile(memory, rates, program, tile, ctas.environment, slot, sm, time, move == STORES)
+            arrival = access_tile(memory, rates, program, tile, ctas, slot, time, move == STORES)
         else:
-            arrival = access_listed(memory, rates, program, tile, ctas.environment, slot, sm, time, move == STORES)
+            arrival = access_listed(memory, rates, program, tile, ctas, slot, time, move == STORES)
         there = max(there, arrival)
     moved = max(tiles.spilled_turn, tiles.reloaded_turn)
     if ((tiles.spilled | tiles.reloaded) != 0 or moved > 0.0) and move != STORES and not prefetches:
@@ -139,5 +140,5 @@ def _move_tiles(
         spilled = tiles.spilled | turn(at, tiles.spilled_turn, rates.spilled_granules)
         reloaded = tiles.reloaded | turn(at, tiles.reloaded_turn, rates.spilled_granules)
         ctas.turns[slot, step] = (at + moved) % max(1, rates.spilled_granules)
-        there = max(there, pass_spilled(memory, rates, slot, sm, spilled, reloaded, time))
+        there = max(there, pass_spilled(memory, rates, slot, ctas.slots[slot].sm, spilled, reloaded, time))
     return there

@@ -37,22 +37,19 @@ from .memory import ARRIVES, ASKED, Memory, near_partition
 from .program import COEFFICIENT, COL, LIST, ROW, TERMS, VARIABLE, Program
 from .slices import TENSOR_BYTES, request
 from .translations import translate
+from .walk import Ctas
 
 
 @inlined
 def access_tile(
-    memory: Memory, rates: Rates, program: Program, number: int, environment: np.ndarray, slot: int, sm: int,
-    time: float, store: bool,
-) -> float:  # fmt: skip
-    """Move one tile between an SM and memory.
-
-    Args:
-        number: of the tile.
-        environment: int64 (slots, variables and counters), their values.
+    memory: Memory, rates: Rates, program: Program, number: int, ctas: Ctas, slot: int, time: float, store: bool
+) -> float:
+    """Move one tile, which has a number, between the SM of a slot and memory.
 
     Returns:
         When the whole tile is at the SM (loads), or `time` (stores: nobody waits).
     """
+    environment, sm = ctas.environment, ctas.slots[slot].sm
     row = col = 0
     for term in range(TERMS):
         by_row, by_col = program.origins[number, ROW, term], program.origins[number, COL, term]
@@ -64,10 +61,10 @@ def access_tile(
 
 @compiled
 def access_listed(
-    memory: Memory, rates: Rates, program: Program, number: int, environment: np.ndarray, slot: int, sm: int,
-    time: float, store: bool,
-) -> float:  # fmt: skip
+    memory: Memory, rates: Rates, program: Program, number: int, ctas: Ctas, slot: int, time: float, store: bool
+) -> float:
     """The same for a tile in pieces, whose origins are listed."""
+    environment, sm = ctas.environment, ctas.slots[slot].sm
     tile = program.tiles[number]
     through_l1 = tile.through_l1 == 1
     row = col = 0

@@ -85,16 +85,14 @@ def take_item(ctas: Ctas, items: Items, slot: int, item: int) -> None:
 
 
 @inlined
-def next_move(
-    program: Program, ctas: Ctas, items: Items, slot: int, move: int, step: int, ahead: int, there: float, time: float
-) -> Next:
+def next_move(program: Program, ctas: Ctas, items: Items, slot: int, last: Next, there: float, time: float) -> Next:
     """The next move of a CTA, once the time is known at which the tiles of its last move arrive.
 
     Args:
-        move, step, ahead: as in `Next`.
-        there: when the last tile of the move is there.
+        there: when the last tile of the last move is there.
         time: of the event.
     """
+    move, step, ahead = last.move, last.step, last.ahead
     if move == STORES:
         return _after_stores(program, ctas, items, slot, time)
     if move == FILL:

@@ -157,9 +157,8 @@ def _hold_scoreboard(state: State, warp: int, board: int, until: float, i: int) 
 
 @inlined
 def take_effect(
-    state: State, code: np.ndarray, i: int, warp: int, slot: int, group: int, width: int, now: float,
-    latencies: Latencies,
-) -> None:  # fmt: skip
+    state: State, code: np.ndarray, i: int, warp: int, group: int, width: int, now: float, latencies: Latencies
+) -> None:
     """An instruction has issued: apply its effects and set when its scoreboards are released.
 
     Args:
@@ -167,7 +166,7 @@ def take_effect(
         group: the warp's warpgroup, among those of all slots.
         width: warps of a CTA.
     """
-    sm, instruction = state.sm[0], code[i]
+    sm, slot, instruction = state.sm[0], warp // width, code[i]
     kind = instruction.kind
     finish = now + instruction.latency_cycles
     read = now + instruction.operand_cycles

@@ -289,7 +289,7 @@ def simulate_sm(
         i, logged = state.pc[warp], sm.logged
         pipe_free = _count_stalls(state, code[i].pipe, i, warp, core, now)
         _issue(state, code[i], latencies, warp, core, now, pipe_free)
-        take_effect(state, code, i, warp, slot, group, width, now, latencies)
+        take_effect(state, code, i, warp, group, width, now, latencies)
         if go_on(state, trace, roles, latencies, warp, slot, now):
             to_start += 1
             if state.done[slot] == rounds:
