@@ -15,7 +15,6 @@ from ...simulator.arguments import Settings
 from ...simulator.device.device import Device
 from ...simulator.jobs.pool import Progress, run_all
 from ...simulator.launch.program import Launch, Resources
-from ...simulator.prediction.prediction import Prediction
 from ...simulator.refusal import Refusal
 from ...simulator.resolve import Sources, resolve
 from ...simulator.simulate import predict
@@ -205,31 +204,8 @@ def compare_rows(
 def _compared(device: Device, row: Row) -> Comparison:
     if isinstance(row.outcome, Lost):
         return compare(row, None)
-    prediction = predict_point(row.point, device, row.resources or None)
-    if isinstance(prediction, Refusal):
-        prediction = replace(prediction, reason=f"cannot be predicted: {prediction.reason}")
-    return compare(row, prediction)
-
-
-def predict_point(
-    point: Point,
-    device: Device,
-    resources: Sequence[Resources] | None,
-    overhead: str = OVERHEAD,
-    built: tuple[Launch, ...] | None = None,
-) -> Prediction | Refusal:
-    """The prediction of a point; or why there is none.
-
-    Args:
-        point: what to predict.
-        device: to predict it for.
-        resources: of each launch; those of the library, or estimates, where None.
-        overhead: as of `predict`.
-        built: its launches, where the caller has them.
-    """
-    resolved = resolve(point.problem, point.schedule, point.config, device, Sources(resources=resources), built)
-    return (
-        resolved
-        if isinstance(resolved, Refusal)
-        else predict(resolved, device, Settings(l2=point.l2, overhead=overhead))
-    )
+    point, sources = row.point, Sources(resources=row.resources or None)
+    resolved = resolve(point.problem, point.schedule, point.config, device, sources)
+    if isinstance(resolved, Refusal):
+        return compare(row, replace(resolved, reason=f"cannot be predicted: {resolved.reason}"))
+    return compare(row, predict(resolved, device, Settings(l2=point.l2, overhead=OVERHEAD)))
