@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 """Figures by the names that JSON has for them, e.g. `Candidate.to_dict()` or `LaunchPrediction.to_dict()`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table.
 
@@ -42,14 +42,14 @@ class Column:
 
 def time_column(rows: Sequence[Row]) -> Column:
     """Predicted times."""
-    return Column(title="time", cells=[units.duration(row["time_s"]) for row in rows])
+    return Column("time", [units.duration(row["time_s"]) for row in rows])
 
 
 def figure_columns(rows: Sequence[Row]) -> list[Column]:
     """Rates, bytes, occupancy and what binds; no column for what no row has."""
 
     def column(title: str, cell: Callable[[Row], str], rank: int = 0, left: bool = False) -> Column:
-        return Column(title=title, cells=[cell(row) for row in rows], rank=rank, left=left)
+        return Column(title, [cell(row) for row in rows], rank=rank, left=left)
 
     columns = []
     if any(row["matmul_flop"] for row in rows):

@@ -23,19 +23,19 @@ def ranking_columns(shown: Sequence[Candidate], every: Sequence[Candidate]) -> l
         if (prediction := item.prediction)
     ]
     times_s = [item.prediction.time_s for item in shown if item.prediction]
-    columns = [Column(title="#", cells=[str(rank) for rank in range(1, len(shown) + 1)])]
+    columns = [Column("#", [str(rank) for rank in range(1, len(shown) + 1)])]
     if len({item.schedule for item in every}) > 1:
-        columns.append(Column(title="schedule", cells=[item.schedule for item in shown], left=True))
+        columns.append(Column("schedule", [item.schedule for item in shown], left=True))
     columns += [option_column(name, shown) for name in options_that_vary(every)]
-    columns.append(Column(title="time", cells=[item.prediction.time_text for item in shown if item.prediction]))
+    columns.append(Column("time", [item.prediction.time_text for item in shown if item.prediction]))
     banded = any(item.band_s for item in shown)
     if banded:
-        columns.append(Column(title="band", cells=[band_text(item) for item in shown], rank=2))
-    columns.append(Column(title="vs best", cells=[times(time_s / times_s[0]) for time_s in times_s], rank=1))
+        columns.append(Column("band", [band_text(item) for item in shown], rank=2))
+    columns.append(Column("vs best", [times(time_s / times_s[0]) for time_s in times_s], rank=1))
     if banded:
-        columns.append(Column(title="~", cells=["~" if item.like_best else "" for item in shown], left=True))
+        columns.append(Column("~", ["~" if item.like_best else "" for item in shown], left=True))
     columns += figure_columns(rows)
-    columns.append(Column(title="P", cells=["*" if item.pareto else "" for item in shown], rank=3, left=True))
+    columns.append(Column("P", ["*" if item.pareto else "" for item in shown], rank=3, left=True))
     return columns
 
 
@@ -50,7 +50,7 @@ def option_column(name: str, shown: Sequence[Candidate]) -> Column:
     """Values of an option; `-` where a schedule has none."""
     cells = [str(item.config_dict().get(name, "-")) for item in shown]
     option = all_options()[name]
-    return Column(title=option.title, cells=cells, left=not option.is_number)
+    return Column(option.title, cells, left=not option.is_number)
 
 
 def options_that_vary(every: Sequence[Candidate]) -> list[str]:

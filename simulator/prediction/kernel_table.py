@@ -20,14 +20,14 @@ def launch_columns(rows: Sequence[KernelRow]) -> list[Column]:
     total_s = sum(launch.traffic.time_s for _, launch in shown) or 1.0
 
     def column(title: str, cell: Callable[[LaunchPrediction], str], rank: int = 0, left: bool = False) -> Column:
-        return Column(title=title, cells=[cell(launch) for _, launch in shown], rank=rank, left=left)
+        return Column(title, [cell(launch) for _, launch in shown], rank=rank, left=left)
 
     columns = [
         column("launch", lambda launch: launch.name, left=True),
-        Column(title="grid", cells=[grid_text(row.grid) for row, _ in shown], rank=4),
+        Column("grid", [grid_text(row.grid) for row, _ in shown], rank=4),
         column("regs", lambda launch: str(launch.registers_per_thread), 5),
         column("smem", lambda launch: units.capacity(launch.smem_bytes_per_cta), 6),
-        Column(title="spill", cells=[f"{row.spilled_bytes_per_thread} B" for row, _ in shown], rank=4),
+        Column("spill", [f"{row.spilled_bytes_per_thread} B" for row, _ in shown], rank=4),
         column("CTAs/SM", lambda launch: str(launch.ctas_per_sm), 5),
         column("occupancy", occupancy_text, 7),
         column("HBM read", lambda launch: units.traffic(launch.traffic.hbm_read_bytes)),
@@ -41,8 +41,8 @@ def launch_columns(rows: Sequence[KernelRow]) -> list[Column]:
         columns.append(column("TFLOP/s", _rate_text, 1))
     return [
         *columns,
-        Column(title="time", cells=[row.time_text for row, _ in shown]),
-        Column(title="roofline", cells=[roofline_text(row) for row, _ in shown], rank=1),
+        Column("time", [row.time_text for row, _ in shown]),
+        Column("roofline", [roofline_text(row) for row, _ in shown], rank=1),
         column("bound by", lambda launch: f"{launch.bottleneck} {percent(launch.bottleneck_share)}", left=True),
         column("share", lambda launch: percent(launch.traffic.time_s / total_s)),
     ]
@@ -93,20 +93,18 @@ def configuration_columns(rows: Sequence[KernelRow]) -> list[Column]:
     ordered = sorted(rows, key=lambda row: row.traffic.time_s if row.prediction else float("inf"))
 
     def column(title: str, cell: Callable[[LaunchPrediction], str], rank: int = 0) -> Column:
-        return Column(
-            title=title, cells=[cell(row.prediction) if row.prediction else NONE for row in ordered], rank=rank
-        )
+        return Column(title, [cell(row.prediction) if row.prediction else NONE for row in ordered], rank=rank)
 
     return [
-        Column(title="configuration", cells=distinct_labels([row.label for row in ordered]), left=True),
-        Column(title="time", cells=[row.time_text if row.prediction else NONE for row in ordered]),
+        Column("configuration", distinct_labels([row.label for row in ordered]), left=True),
+        Column("time", [row.time_text if row.prediction else NONE for row in ordered]),
         column("regs", lambda launch: str(launch.registers_per_thread), 2),
-        Column(title="spill", cells=[_spills(row) for row in ordered], rank=3),
+        Column("spill", [_spills(row) for row in ordered], rank=3),
         column("CTAs/SM", lambda launch: str(launch.ctas_per_sm), 2),
         column("occupancy", occupancy_text, 4),
         column("HBM read", lambda launch: units.traffic(launch.traffic.hbm_read_bytes), 1),
-        Column(title="roofline", cells=[roofline_text(row) for row in ordered], rank=2),
-        Column(title="bound by", cells=[_binds(row) for row in ordered], left=True),
+        Column("roofline", [roofline_text(row) for row in ordered], rank=2),
+        Column("bound by", [_binds(row) for row in ordered], left=True),
     ]
 
 

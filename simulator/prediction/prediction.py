@@ -139,7 +139,7 @@ class Prediction:
 
     def _repr_html_(self) -> str:
         every = [launch.to_dict() for launch in self.launches]
-        names = Column(title="launch", cells=[launch.name for launch in self.launches], left=True)
+        names = Column("launch", [launch.name for launch in self.launches], left=True)
         columns = [names, time_column(every), *figure_columns(every)]
         return html_table(f"{self._title}: {self.summary}", columns, [f"Note: {note}" for note in self.notes])
 

@@ -82,21 +82,18 @@ def devices_text(devices: Mapping[str, Device], width: int, color: bool = False)
     """The catalogue as a table, and what its peak is. Args: devices: catalogue name -> device."""
     all_devices = list(devices.values())
 
-    def column(title: str, cells: Sequence[str], rank: int = 0, left: bool = False) -> Column:
-        return Column(title=title, cells=cells, rank=rank, left=left)
-
     drawn = table(
         [
-            column("device", list(devices), left=True),
-            column("name", [device.name for device in all_devices], 1, left=True),
-            column("cc", [device.compute_capability for device in all_devices], 3),
-            column("checked by", [", ".join(checks(device)) or "nothing" for device in all_devices], left=True),
-            column("SMs", [str(device.sms) for device in all_devices]),
-            column("boost", [units.clock(device.boost_clock_hz) for device in all_devices], 2),
-            column("L2", [units.capacity(device.l2_bytes) for device in all_devices]),
-            column("memory", [units.capacity(device.hbm_bytes) for device in all_devices]),
-            column("bandwidth", [units.bandwidth(device.hbm_peak_bytes_per_s) for device in all_devices]),
-            column("fp16 at boost", [units.rate(tensor_peak_flop_per_s(device, "fp16")) for device in all_devices]),
+            Column("device", list(devices), left=True),
+            Column("name", [device.name for device in all_devices], 1, left=True),
+            Column("cc", [device.compute_capability for device in all_devices], 3),
+            Column("checked by", [", ".join(checks(device)) or "nothing" for device in all_devices], left=True),
+            Column("SMs", [str(device.sms) for device in all_devices]),
+            Column("boost", [units.clock(device.boost_clock_hz) for device in all_devices], 2),
+            Column("L2", [units.capacity(device.l2_bytes) for device in all_devices]),
+            Column("memory", [units.capacity(device.hbm_bytes) for device in all_devices]),
+            Column("bandwidth", [units.bandwidth(device.hbm_peak_bytes_per_s) for device in all_devices]),
+            Column("fp16 at boost", [units.rate(tensor_peak_flop_per_s(device, "fp16")) for device in all_devices]),
         ],
         width,
         color,

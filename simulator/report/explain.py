@@ -127,13 +127,13 @@ def step_lines(launch: LaunchExplanation, width: int, color: bool = False) -> li
     """Cycles of each step, alone and on a full SM, and what of them each pipe is busy."""
     steps = [step for step in launch.steps if step.executions]
     columns = [
-        Column(title="step", cells=[step.name for step in steps], left=True),
-        Column(title="executed", cells=[units.count(step.executions) for step in steps]),
-        Column(title="alone", cells=[f"{step.alone_cycles:,.0f}" for step in steps]),
-        Column(title="full SM", cells=[f"{step.full_cycles:,.0f}" for step in steps]),
-        Column(title="of launch", cells=[percent(step.cycles_fraction) for step in steps]),
+        Column("step", [step.name for step in steps], left=True),
+        Column("executed", [units.count(step.executions) for step in steps]),
+        Column("alone", [f"{step.alone_cycles:,.0f}" for step in steps]),
+        Column("full SM", [f"{step.full_cycles:,.0f}" for step in steps]),
+        Column("of launch", [percent(step.cycles_fraction) for step in steps]),
     ]
-    columns += [Column(title=pipe, cells=[percent(step.pipes[pipe]) for step in steps]) for pipe in PIPES]
+    columns += [Column(pipe, [percent(step.pipes[pipe]) for step in steps]) for pipe in PIPES]
     inside = min(1.0, sum(step.cycles_fraction for step in steps))
     caption = "Cycles of a step: of a CTA alone, and per step finished on a full SM; how busy each pipe is on a full SM"
     return [
@@ -153,20 +153,20 @@ def source_lines(sources: Sources, total_cycles: float, width: int, color: bool 
     waits = [part.others_wait_cycles / total_cycles for part in shown.values()]
     reasons = [_main_reasons(part) for part in shown.values()]
     columns = [
-        Column(title="line", cells=[_place_text(place, sources) for place in shown]),
-        Column(title="time", cells=[percent(part.warp_cycles / total_cycles) for part in shown.values()]),
-        Column(title="waited for", cells=[percent(wait) if wait >= LEAST_TIME else "" for wait in waits]),
-        Column(title="executed", cells=[units.count(part.executed) for part in shown.values()], rank=2),
+        Column("line", [_place_text(place, sources) for place in shown]),
+        Column("time", [percent(part.warp_cycles / total_cycles) for part in shown.values()]),
+        Column("waited for", [percent(wait) if wait >= LEAST_TIME else "" for wait in waits]),
+        Column("executed", [units.count(part.executed) for part in shown.values()], rank=2),
         Column(
-            title="mostly",
-            cells=[", ".join(f"{reason} {percent(share)}" for reason, share in shares) for shares in reasons],
+            "mostly",
+            [", ".join(f"{reason} {percent(share)}" for reason, share in shares) for shares in reasons],
             rank=1,
             left=True,
         ),
     ]
     rooms = (width - 2 - sum(column.width + 2 for column in columns if column.rank < rank) for rank in (2, 1))
     room = next((room for room in rooms if room >= LEAST_SOURCE), LEAST_SOURCE)
-    columns.append(Column(title="source", cells=_source_texts(shown, room), left=True))
+    columns.append(Column("source", _source_texts(shown, room), left=True))
     files = sorted({Path(file).name for file, _ in sources if file})
     caption = (
         f"Where warps of a full SM spend their time, by line of {', '.join(files) or 'the source'}: time at the line,"
@@ -225,7 +225,7 @@ def _short_columns(launches: Sequence[tuple[int, LaunchExplanation]]) -> list[Co
         cells += [(*head, *row) for head, row in zip(heads, shown, strict=False)]
     titles, left = ("launch", "kernel", "time", "line", "of its time", "source"), (1, 5)
     return [
-        Column(title=title, cells=list(column), left=number in left)
+        Column(title, list(column), left=number in left)
         for number, (title, column) in enumerate(zip(titles, zip(*cells, strict=True), strict=True))
     ]
 
@@ -239,15 +239,15 @@ def stall_lines(launch: LaunchExplanation, width: int, color: bool = False) -> l
     cycles_by_place = {number: part.cycles_by_reason for number, part in places.items()}
     shown = [reason for reason in REASONS if any(cycles[reason] for cycles in cycles_by_place.values())]
     heads = ["of all warps' time", "executed", "code", "cycles an issue", *shown]
-    columns = [Column(title="", cells=heads, left=True)]
+    columns = [Column("", heads, left=True)]
     for number, part in places.items():
         cycles, executed = times[number], part.executed
         cells = [percent(cycles / total), units.count(executed), str(len(part.lines)), f"{cycles / executed:.1f}"]
         cells += [percent(cycles_by_place[number][reason] / cycles) for reason in shown]
         name = "no loop" if number == OUTSIDE else f"loop 0x{part.lines[0].instruction.address:04x}"
-        columns.append(Column(title=name, cells=cells))
+        columns.append(Column(name, cells))
     meanings = ["", "instructions, all warps together", "instructions", "of a warp, with its waits"]
-    columns.append(Column(title="", cells=[*meanings, *(MEANINGS[reason] for reason in shown)], rank=1, left=True))
+    columns.append(Column("", [*meanings, *(MEANINGS[reason] for reason in shown)], rank=1, left=True))
     text = ["Where warps of a full SM spend their time: by loop, and by reason", table(columns, width, color)]
     if left := len(times) - len(places):
         rest = 1.0 - sum(times[number] for number in places) / total
@@ -279,7 +279,7 @@ def sass_lines(launch: LaunchExplanation, width: int, color: bool = False) -> li
     titles = ("", "address", "issues", "cycles", "time", "waits most for", "waited for", "code")
     ranks, left = (0, 0, 0, 0, 0, 0, 1, 0), (True, True, False, False, False, True, False, True)
     columns = [
-        Column(title=title, cells=column, rank=rank, left=aligned)
+        Column(title, column, rank=rank, left=aligned)
         for title, column, rank, aligned in zip(titles, zip(*cells, strict=True), ranks, left, strict=True)
     ]
     waited = any(column.title == "waited for" for column in fitting(columns, width))

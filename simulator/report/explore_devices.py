@@ -56,21 +56,18 @@ def _best_table(explorations: Sequence[Exploration], width: int, color: bool) ->
     slowest_s = max(item.costs[0] for item in best)
     rows = sorted(zip(explorations, best, strict=True), key=lambda pair: pair[1].costs[0])
 
-    def column(title: str, cells: list[str], rank: int = 0, left: bool = False) -> Column:
-        return Column(title=title, cells=cells, rank=rank, left=left)
-
     totals = [item.prediction.total for _, item in rows if item.prediction]
     columns = [
-        column("device", [exploration.device_name for exploration, _ in rows], left=True),
-        column("time", [units.duration(item.costs[0]) for _, item in rows]),
-        column("vs slowest", [times(slowest_s / item.costs[0]) for _, item in rows]),
+        Column("device", [exploration.device_name for exploration, _ in rows], left=True),
+        Column("time", [units.duration(item.costs[0]) for _, item in rows]),
+        Column("vs slowest", [times(slowest_s / item.costs[0]) for _, item in rows]),
     ]
     if all(total.matmul_flop for total in totals):
-        columns.append(column("TFLOP/s", [f"{total.matmul_flop / total.time_s / 1e12:.0f}" for total in totals]))
+        columns.append(Column("TFLOP/s", [f"{total.matmul_flop / total.time_s / 1e12:.0f}" for total in totals]))
     columns += [
-        column("HBM", [units.traffic(total.hbm_bytes) for total in totals], 1),
-        column("bound by", [item.prediction.bottleneck if item.prediction else "" for _, item in rows], left=True),
-        column("configuration", [short_text(exploration.candidates, item) for exploration, item in rows], left=True),
+        Column("HBM", [units.traffic(total.hbm_bytes) for total in totals], 1),
+        Column("bound by", [item.prediction.bottleneck if item.prediction else "" for _, item in rows], left=True),
+        Column("configuration", [short_text(exploration.candidates, item) for exploration, item in rows], left=True),
     ]
     return table(columns, width, color)
 
@@ -78,7 +75,7 @@ def _best_table(explorations: Sequence[Exploration], width: int, color: bool) ->
 def _option_columns(explorations: Sequence[Exploration], items: Sequence[Candidate]) -> list[Column]:
     columns = []
     if len({item.schedule for exploration in explorations for item in exploration.candidates}) > 1:
-        columns.append(Column(title="schedule", cells=[item.schedule for item in items], left=True))
+        columns.append(Column("schedule", [item.schedule for item in items], left=True))
     vary = {name for exploration in explorations for name in options_that_vary(exploration.candidates)}
     return columns + [option_column(name, items) for name in all_options() if name in vary]
 
@@ -92,19 +89,16 @@ def _ranking_table(explorations: Sequence[Exploration], top: int, width: int, co
     items = [item for _, _, item in rows]
     totals = [item.prediction.total for item in items if item.prediction]
     columns = [
-        Column(title="device", cells=[exploration.device_name for exploration, _, _ in rows], left=True),
-        Column(title="#", cells=[str(rank) for _, rank, _ in rows]),
+        Column("device", [exploration.device_name for exploration, _, _ in rows], left=True),
+        Column("#", [str(rank) for _, rank, _ in rows]),
         *_option_columns(explorations, items),
-        Column(title="time", cells=[units.duration(item.costs[0]) for item in items]),
-        Column(
-            title="vs best",
-            cells=[times(item.costs[0] / exploration.ranked[0].costs[0]) for exploration, _, item in rows],
-        ),
-        Column(title="SRAM fill", cells=[units.traffic(total.smem_fill_bytes) for total in totals], rank=2),
-        Column(title="HBM", cells=[units.traffic(total.hbm_bytes) for total in totals], rank=1),
+        Column("time", [units.duration(item.costs[0]) for item in items]),
+        Column("vs best", [times(item.costs[0] / exploration.ranked[0].costs[0]) for exploration, _, item in rows]),
+        Column("SRAM fill", [units.traffic(total.smem_fill_bytes) for total in totals], rank=2),
+        Column("HBM", [units.traffic(total.hbm_bytes) for total in totals], rank=1),
     ]
     bound = [item.prediction.bottleneck if item.prediction else "" for item in items]
-    return table([*columns, Column(title="bound by", cells=bound, left=True)], width, color)
+    return table([*columns, Column("bound by", bound, left=True)], width, color)
 
 
 def _key(item: Candidate) -> Key:
@@ -123,10 +117,10 @@ def _side_by_side(explorations: Sequence[Exploration], top: int, width: int, col
             for item in exploration.ranked[rank : rank + 1]:
                 first.setdefault(_key(item), item)
     columns = _option_columns(explorations, list(first.values())) or [
-        Column(title="configuration", cells=[config_text(item.config_dict()) for item in first.values()], left=True)
+        Column("configuration", [config_text(item.config_dict()) for item in first.values()], left=True)
     ]
     for name, ranks in places.items():
-        columns.append(Column(title=name, cells=[_cell(ranks.get(key)) for key in first]))
+        columns.append(Column(name, [_cell(ranks.get(key)) for key in first]))
     return table(columns, width, color)
 
 

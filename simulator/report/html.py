@@ -76,14 +76,14 @@ def _costs(item: Candidate) -> list[str]:
 def _table(exploration: Exploration) -> str:
     shown, ranked = exploration.candidates, exploration.ranked
     columns = [
-        Column(title="#", cells=[str(rank) for rank, _ in enumerate(shown, 1)]),
-        Column(title="schedule", cells=[item.schedule for item in shown], left=True),
+        Column("#", [str(rank) for rank, _ in enumerate(shown, 1)]),
+        Column("schedule", [item.schedule for item in shown], left=True),
         *(option_column(name, shown) for name in options_that_vary(shown)),
         *_figure_columns(shown, ranked[0].costs[0] if ranked else inf),
     ]
     if len(ranked) < len(shown):
         reasons = [item.reason for item in shown]
-        columns.append(Column(title="why it does not fit", cells=reasons, left=True, kinds=["wide"] * len(shown)))
+        columns.append(Column("why it does not fit", reasons, left=True, kinds=["wide"] * len(shown)))
     kinds = ["pareto" if item.pareto else "" if item.fits else "misfit" for item in shown]
     return (
         "<h2>All configurations</h2><p>Click a heading to sort. A blue edge marks what is Pareto-optimal"
@@ -103,7 +103,7 @@ def _figure_columns(shown: Sequence[Candidate], best_s: float) -> list[Column]:
     ) -> Column:
         cells = [text(item, item.prediction) if item.prediction else "" for item in shown]
         keys = [key(item.prediction) if item.prediction else None for item in shown] if key else ()
-        return Column(title=title, cells=cells, keys=keys, left=left)
+        return Column(title, cells, keys=keys, left=left)
 
     def moved(title: str, name: str) -> Column:
         bytes_of = attrgetter(f"total.{name}")

@@ -122,18 +122,18 @@ def _memory(_: Scaling, point: Point) -> str:
 def _by_length(scalings: tuple[Scaling, ...], cell: Callable[[Scaling, Point], str], width: int, color: bool) -> str:
     """One row a length, of several devices one a length and device; one column a schedule."""
     rows = [(scaling, length) for length in scalings[0].seqlens for scaling in scalings]
-    columns = [Column(title="N", cells=[f"{length:,}" for _, length in rows])]
+    columns = [Column("N", [f"{length:,}" for _, length in rows])]
     if len(scalings) > 1:
-        columns.append(Column(title="device", cells=[scaling.device_name for scaling, _ in rows], left=True))
+        columns.append(Column("device", [scaling.device_name for scaling, _ in rows], left=True))
     for name in dict.fromkeys(name for scaling in scalings for name in scaling.chosen):
         places = [(scaling, scaling.point(name, length)) for scaling, length in rows]
-        columns.append(Column(title=name, cells=[cell(scaling, point) if point else "-" for scaling, point in places]))
+        columns.append(Column(name, [cell(scaling, point) if point else "-" for scaling, point in places]))
     return table(columns, width, color)
 
 
 def _devices_table(scalings: tuple[Scaling, ...], width: int, color: bool) -> str:
     """One row a length, one column a device: its fastest schedule, by how much it beats the slowest device."""
-    columns = [Column(title="N", cells=[f"{length:,}" for length in scalings[0].seqlens])]
+    columns = [Column("N", [f"{length:,}" for length in scalings[0].seqlens])]
     best = {scaling.device_name: [scaling.best(length) for length in scaling.seqlens] for scaling in scalings}
     slowest_s = [max((point.time_s for point in row if point), default=0.0) for row in zip(*best.values(), strict=True)]
     for name, points in best.items():
@@ -141,7 +141,7 @@ def _devices_table(scalings: tuple[Scaling, ...], width: int, color: bool) -> st
             f"{_duration(point)} {times(slow_s / point.time_s):>6}  {point.schedule}" if point else "-"
             for point, slow_s in zip(points, slowest_s, strict=True)
         ]
-        columns.append(Column(title=name, cells=cells, left=True))
+        columns.append(Column(name, cells, left=True))
     return table(columns, width, color)
 
 

@@ -24,18 +24,15 @@ def models_text(models: Mapping[str, Model], refused: Sequence[str], width: int 
     """What `tilesight model` prints without a name. Args: models: by name; refused: why others are."""
     every = list(models.values())
 
-    def column(title: str, cells: list[str], left: bool = False) -> Column:
-        return Column(title=title, cells=cells, left=left)
-
     columns = [
-        column("model", list(models), left=True),
-        column("heads", [str(model.heads) for model in every]),
-        column("KV heads", [str(model.kv_heads) for model in every]),
-        column("D", [_dims(model) for model in every]),
-        column("dtype", [model.dtype for model in every], left=True),
-        column("layers", [_layers(model) for model in every], left=True),
-        column("KV of a token", [units.capacity(_kv_of_a_token(model)) for model in every]),
-        column("weights", [units.capacity(model.weight_bytes) if model.weight_bytes else UNKNOWN for model in every]),
+        Column("model", list(models), left=True),
+        Column("heads", [str(model.heads) for model in every]),
+        Column("KV heads", [str(model.kv_heads) for model in every]),
+        Column("D", [_dims(model) for model in every]),
+        Column("dtype", [model.dtype for model in every], left=True),
+        Column("layers", [_layers(model) for model in every], left=True),
+        Column("KV of a token", [units.capacity(_kv_of_a_token(model)) for model in every]),
+        Column("weights", [units.capacity(model.weight_bytes) if model.weight_bytes else UNKNOWN for model in every]),
     ]
     return "\n".join([table(columns, width, color), *wrapped(["", *refused], width)])
 
@@ -159,10 +156,10 @@ def _prefill_table(rows: Sequence[Row], width: int, color: bool) -> str:
     best = [kind.best for _, kind in rows]
     columns = [
         *_first_columns(rows),
-        Column(title="a layer", cells=[_duration(kind.prefill_s, kind.best) for _, kind in rows]),
-        Column(title="these layers", cells=[_duration(kind.count * kind.prefill_s, kind.best) for _, kind in rows]),
-        Column(title="all layers", cells=[_duration(answer.prefill_s) for answer, _ in rows]),
-        Column(title="TFLOP/s", cells=[_rate(item) for item in best], rank=1),
+        Column("a layer", [_duration(kind.prefill_s, kind.best) for _, kind in rows]),
+        Column("these layers", [_duration(kind.count * kind.prefill_s, kind.best) for _, kind in rows]),
+        Column("all layers", [_duration(answer.prefill_s) for answer, _ in rows]),
+        Column("TFLOP/s", [_rate(item) for item in best], rank=1),
         *_last_columns(best, [kind.prefill for _, kind in rows], "-"),
     ]
     return table(_alike_left_out(columns, rows), width, color)
@@ -179,15 +176,13 @@ def _decode_table(rows: Sequence[Row], width: int, color: bool) -> str:
     layers = [duration(kind.count * kind.decode_s, kind.best_decode is None) for _, kind in rows]
     columns = [
         *_first_columns(rows),
-        Column(title="KV read, a layer", cells=[units.traffic(kind.decode_bytes) for _, kind in rows], rank=2),
-        Column(title="a layer", cells=layer),
-        Column(title="these layers", cells=layers),
-        Column(title="all layers", cells=[duration(answer.decode_s, answer.decode_is_bound) for answer, _ in rows]),
+        Column("KV read, a layer", [units.traffic(kind.decode_bytes) for _, kind in rows], rank=2),
+        Column("a layer", layer),
+        Column("these layers", layers),
+        Column("all layers", [duration(answer.decode_s, answer.decode_is_bound) for answer, _ in rows]),
     ]
     if not all(bound):
-        columns.append(
-            Column(title="KV read at least", cells=[units.duration(kind.decode_bound_s) for _, kind in rows], rank=1)
-        )
+        columns.append(Column("KV read at least", [units.duration(kind.decode_bound_s) for _, kind in rows], rank=1))
     columns += _last_columns(best, [kind.decode for _, kind in rows], "hbm")
     return table(_alike_left_out(columns, rows), width, color)
 
@@ -216,14 +211,14 @@ def _last_columns(best: Sequence[Candidate | None], of: Sequence[Exploration | N
         f"{item.schedule} {config_text(_chosen(exploration, item))}" if exploration and item else ""
         for exploration, item in zip(of, best, strict=True)
     ]
-    columns = [Column(title="bound by", cells=bound, left=True)]
-    return [*columns, Column(title="configuration", cells=configs, left=True, rank=1)] if any(configs) else columns
+    columns = [Column("bound by", bound, left=True)]
+    return [*columns, Column("configuration", configs, left=True, rank=1)] if any(configs) else columns
 
 
 def _first_columns(rows: Sequence[Row]) -> list[Column]:
     return [
-        Column(title="device", cells=[answer.device_name for answer, _ in rows], left=True),
-        Column(title="layers", cells=[f"{kind.count} {kind.layers}" for _, kind in rows], left=True),
+        Column("device", [answer.device_name for answer, _ in rows], left=True),
+        Column("layers", [f"{kind.count} {kind.layers}" for _, kind in rows], left=True),
     ]
 
 
@@ -238,15 +233,12 @@ def _memory_table(answers: Sequence[ServingAnswer], width: int, color: bool) -> 
     weights = units.capacity(asked.shard_weight_bytes) if asked.shard_weight_bytes else UNKNOWN
     fit = [_fit_text(answer) for answer in answers]
     columns = [
-        Column(title="device", cells=[answer.device_name for answer in answers], left=True),
-        Column(title="has", cells=[units.capacity(answer.device.hbm_bytes) for answer in answers]),
-        Column(title="weights", cells=[weights for _ in answers]),
-        Column(title="KV of a sequence", cells=[units.capacity(asked.kv_bytes) for _ in answers]),
-        Column(
-            title=f"KV of {asked.each_batch}",
-            cells=[units.capacity(asked.each_batch * asked.kv_bytes) for _ in answers],
-        ),
-        Column(title="sequences, at most", cells=fit),
+        Column("device", [answer.device_name for answer in answers], left=True),
+        Column("has", [units.capacity(answer.device.hbm_bytes) for answer in answers]),
+        Column("weights", [weights for _ in answers]),
+        Column("KV of a sequence", [units.capacity(asked.kv_bytes) for _ in answers]),
+        Column(f"KV of {asked.each_batch}", [units.capacity(asked.each_batch * asked.kv_bytes) for _ in answers]),
+        Column("sequences, at most", fit),
     ]
     return table(columns, width, color)
 

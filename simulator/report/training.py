@@ -86,10 +86,10 @@ def step_scaling_text(scaling: StepScaling, width: int, color: bool) -> str:
     }
 
     def rows(text: Any) -> str:
-        columns = [Column(title="N", cells=[f"{length:,}" for length in lengths])]
+        columns = [Column("N", [f"{length:,}" for length in lengths])]
         for name, steps in scaling.points.items():
             cells = [text(name, length) if length in steps else "-" for length in lengths]
-            columns.append(Column(title=titles[name], cells=cells))
+            columns.append(Column(titles[name], cells))
         return table(columns, width, color)
 
     def time(name: str, length: int) -> str:

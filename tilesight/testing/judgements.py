@@ -78,12 +78,12 @@ def table_of(judgements: Sequence[Judgement], width: int) -> str:
         return [str(getattr(judgement, name)) for judgement in judgements]
 
     columns = [
-        Column(title="function", cells=cells("function"), left=True),
-        Column(title="device", cells=cells("device"), left=True),
-        Column(title="time", cells=cells("time")),
-        Column(title="bound by", cells=cells("bound"), left=True, rank=1),
-        Column(title="against", cells=cells("against"), left=True),
-        Column(title="verdict", cells=cells("verdict"), left=True),
+        Column("function", cells("function"), left=True),
+        Column("device", cells("device"), left=True),
+        Column("time", cells("time")),
+        Column("bound by", cells("bound"), left=True, rank=1),
+        Column("against", cells("against"), left=True),
+        Column("verdict", cells("verdict"), left=True),
     ]
     return table(columns, width)
 

@@ -40,29 +40,22 @@ def configured_columns(launch: TunedLaunch, shown: Sequence[Configured]) -> list
     best_s = launch.predicted[0].time_s
 
     def column(title: str, cell: Callable[[LaunchPrediction], str], rank: int = 0, left: bool = False) -> Column:
-        return Column(
-            title=title,
-            cells=[cell(item.row.prediction) for item in shown if item.row.prediction],
-            rank=rank,
-            left=left,
-        )
+        return Column(title, [cell(item.row.prediction) for item in shown if item.row.prediction], rank=rank, left=left)
 
-    columns = [Column(title="#", cells=[str(rank) for rank in range(1, len(shown) + 1)])]
-    columns += [
-        Column(title=name, cells=[str(item.values.get(name, NONE)) for item in shown]) for name in varying(launch)
-    ]
+    columns = [Column("#", [str(rank) for rank in range(1, len(shown) + 1)])]
+    columns += [Column(name, [str(item.values.get(name, NONE)) for item in shown]) for name in varying(launch)]
     return [
         *columns,
-        Column(title="time", cells=[item.row.time_text for item in shown]),
-        Column(title="vs best", cells=[times(item.time_s / best_s) for item in shown]),
-        Column(title="~", cells=["~" if launch.is_alike(item) else "" for item in shown], left=True),
+        Column("time", [item.row.time_text for item in shown]),
+        Column("vs best", [times(item.time_s / best_s) for item in shown]),
+        Column("~", ["~" if launch.is_alike(item) else "" for item in shown], left=True),
         column("regs", lambda row: str(row.registers_per_thread), 4),
-        Column(title="spill", cells=[f"{item.row.spilled_bytes_per_thread} B" for item in shown], rank=1),
+        Column("spill", [f"{item.row.spilled_bytes_per_thread} B" for item in shown], rank=1),
         column("smem", lambda row: units.capacity(row.smem_bytes_per_cta), 4),
         column("CTAs/SM", lambda row: str(row.ctas_per_sm), 3),
         column("HBM", lambda row: units.traffic(row.traffic.hbm_bytes), 2),
         column("bound by", lambda row: f"{row.bottleneck} {percent(row.bottleneck_share)}", left=True),
-        Column(title="", cells=["untuned" if item is launch.untuned else "" for item in shown], left=True),
+        Column("", ["untuned" if item is launch.untuned else "" for item in shown], left=True),
     ]
 
 

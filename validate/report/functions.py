@@ -36,18 +36,12 @@ def function_text(compared: ComparedFunction, width: int, color: bool = False) -
 def _columns(launch: ComparedLaunch) -> list[Column]:
     values = launch.values
     return [
-        Column(title="", cells=[value.quantity.title for value in values], left=True),
-        Column(title="predicted", cells=[value.quantity.text(value.predicted) for value in values]),
-        Column(title="measured", cells=[_measured(value) for value in values]),
-        Column(
-            title="error",
-            cells=["" if value.finite_error is None else f"{value.finite_error:+.1%}" for value in values],
-        ),
-        Column(
-            title="allowed",
-            cells=[f"{value.quantity.limit:.1%}" if value.quantity.limit else "equal" for value in values],
-        ),
-        Column(title="verdict", cells=[value.verdict for value in values], left=True),
+        Column("", [value.quantity.title for value in values], left=True),
+        Column("predicted", [value.quantity.text(value.predicted) for value in values]),
+        Column("measured", [_measured(value) for value in values]),
+        Column("error", ["" if value.finite_error is None else f"{value.finite_error:+.1%}" for value in values]),
+        Column("allowed", [f"{value.quantity.limit:.1%}" if value.quantity.limit else "equal" for value in values]),
+        Column("verdict", [value.verdict for value in values], left=True),
     ]
 
 

@@ -46,9 +46,7 @@ def _sources(compared: Sequence[Comparison]) -> str:
 
 
 def _worst_at(verdicts: Sequence[Verdict]) -> Column:
-    return Column(
-        title="worst at", cells=[verdict.worst for verdict in verdicts], left=True, kinds=["wide"] * len(verdicts)
-    )
+    return Column("worst at", [verdict.worst for verdict in verdicts], left=True, kinds=["wide"] * len(verdicts))
 
 
 def _points(compared: Sequence[Comparison]) -> str:

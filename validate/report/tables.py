@@ -18,17 +18,17 @@ def tables_text(scores: Sequence[Score], predicted: Sequence[PredictedRow], said
     impossible = sum(score.impossible for score in scores)
     rows = sum(score.rows for score in scores)
     columns = [
-        Column(title="GPU", cells=[score.device for score in scores], left=True),
-        Column(title="measured with", cells=[score.framework for score in scores], left=True, rank=1),
-        Column(title="kernel", cells=[score.source for score in scores], left=True),
-        Column(title="type", cells=[score.dtype for score in scores], left=True),
-        Column(title=f"from {1e6 * LONG_S:.0f} us", cells=["yes" if score.is_long else "no" for score in scores]),
-        Column(title="rows", cells=[str(score.rows) for score in scores]),
-        Column(title="priced", cells=[f"{1 - score.refused / score.rows:.0%}" for score in scores]),
-        Column(title="mean", cells=[_size(score.time, "mean") for score in scores]),
-        Column(title="median", cells=[_size(score.time, "median") for score in scores]),
-        Column(title="bias", cells=[error_text(score.time.bias) if score.time else "-" for score in scores]),
-        Column(title="roofline", cells=[_size(score.roofline, "mean") for score in scores]),
+        Column("GPU", [score.device for score in scores], left=True),
+        Column("measured with", [score.framework for score in scores], left=True, rank=1),
+        Column("kernel", [score.source for score in scores], left=True),
+        Column("type", [score.dtype for score in scores], left=True),
+        Column(f"from {1e6 * LONG_S:.0f} us", ["yes" if score.is_long else "no" for score in scores]),
+        Column("rows", [str(score.rows) for score in scores]),
+        Column("priced", [f"{1 - score.refused / score.rows:.0%}" for score in scores]),
+        Column("mean", [_size(score.time, "mean") for score in scores]),
+        Column("median", [_size(score.time, "median") for score in scores]),
+        Column("bias", [error_text(score.time.bias) if score.time else "-" for score in scores]),
+        Column("roofline", [_size(score.roofline, "mean") for score in scores]),
     ]
     reasons = list(dict.fromkeys(made.reason for made in predicted if made.reason))
     lines = [

@@ -89,24 +89,24 @@ def points_table(compared: Sequence[Comparison], width: int, color: bool = False
         return cells
 
     columns = [
-        Column(title="schedule", cells=[comparison.point.schedule for comparison in compared], left=True),
-        Column(title="problem", cells=[short_problem(comparison) for comparison in compared], left=True),
-        Column(title="config", cells=[short_config(comparison) for comparison in compared], left=True),
-        Column(title="L2", cells=[comparison.point.l2 for comparison in compared], left=True, rank=6),
-        Column(title="time p / m", cells=both("time_s")),
-        Column(title="error", cells=errors("time_s")),
-        Column(title="noise", cells=[comparison.noise for comparison in compared], left=True, rank=4),
-        Column(title="clock error", cells=errors("clock_hz"), rank=5),
+        Column("schedule", [comparison.point.schedule for comparison in compared], left=True),
+        Column("problem", [short_problem(comparison) for comparison in compared], left=True),
+        Column("config", [short_config(comparison) for comparison in compared], left=True),
+        Column("L2", [comparison.point.l2 for comparison in compared], left=True, rank=6),
+        Column("time p / m", both("time_s")),
+        Column("error", errors("time_s")),
+        Column("noise", [comparison.noise for comparison in compared], left=True, rank=4),
+        Column("clock error", errors("clock_hz"), rank=5),
     ]
     if any("hbm_read_bytes" in comparison.pairs for comparison in compared):
         columns += [
-            Column(title="HBM read p / m", cells=both("hbm_read_bytes"), rank=2),
-            Column(title="HBM read error", cells=errors("hbm_read_bytes")),
-            Column(title="HBM written error", cells=errors("hbm_write_bytes"), rank=3),
-            Column(title="SRAM fill error", cells=errors("smem_fill_bytes"), rank=1),
-            Column(title="cycles error", cells=errors("cycles"), rank=3),
+            Column("HBM read p / m", both("hbm_read_bytes"), rank=2),
+            Column("HBM read error", errors("hbm_read_bytes")),
+            Column("HBM written error", errors("hbm_write_bytes"), rank=3),
+            Column("SRAM fill error", errors("smem_fill_bytes"), rank=1),
+            Column("cycles error", errors("cycles"), rank=3),
         ]
-    columns.append(Column(title="memory error", cells=errors("peak_memory_bytes"), rank=5))
+    columns.append(Column("memory error", errors("peak_memory_bytes"), rank=5))
     return table(columns, width, color)
 
 
@@ -132,25 +132,21 @@ def statistics_columns(statistics: Sequence[Statistic]) -> list[Column]:
 
     def sizes(title: str, name: str) -> Column:
         values = [getattr(statistic, name) for statistic in statistics]
-        return Column(title=title, cells=[size_text(value) for value in values], keys=values)
+        return Column(title, [size_text(value) for value in values], keys=values)
 
     titles = [QUANTITIES[statistic.quantity].title for statistic in statistics]
     biases, worst = ([getattr(statistic, name) for statistic in statistics] for name in ("bias", "worst_error"))
     count = len(statistics)
     return [
-        Column(title="relative error of", cells=titles, left=True),
-        Column(title="points", cells=[str(statistic.points) for statistic in statistics]),
+        Column("relative error of", titles, left=True),
+        Column("points", [str(statistic.points) for statistic in statistics]),
         sizes("median", "median"),
         sizes("mean", "mean"),
         sizes("95th percentile", "p95"),
-        Column(title="bias", cells=list(map(error_text, biases)), keys=biases),
-        Column(title="worst", cells=list(map(error_text, worst)), keys=list(map(abs, worst)), kinds=["missed"] * count),
+        Column("bias", list(map(error_text, biases)), keys=biases),
+        Column("worst", list(map(error_text, worst)), keys=list(map(abs, worst)), kinds=["missed"] * count),
         Column(
-            title="worst at",
-            cells=[statistic.worst_key for statistic in statistics],
-            left=True,
-            rank=1,
-            kinds=["wide"] * count,
+            "worst at", [statistic.worst_key for statistic in statistics], left=True, rank=1, kinds=["wide"] * count
         ),
     ]
 
@@ -164,11 +160,11 @@ def verdict_columns(verdicts: Sequence[Verdict]) -> list[Column]:
     """One row a check: its limit, its target, its result."""
     kinds = [CLASSES.get(verdict.grade, "") for verdict in verdicts]
     return [
-        Column(title="check", cells=[verdict.rule.text for verdict in verdicts], left=True),
-        Column(title="limit", cells=[limit_text(verdict, verdict.rule.must) for verdict in verdicts]),
-        Column(title="target", cells=[limit_text(verdict, verdict.rule.aim) for verdict in verdicts]),
-        Column(title="result", cells=[limit_text(verdict, verdict.value) for verdict in verdicts]),
-        Column(title="verdict", cells=[GRADE_TEXTS[verdict.grade] for verdict in verdicts], left=True, kinds=kinds),
+        Column("check", [verdict.rule.text for verdict in verdicts], left=True),
+        Column("limit", [limit_text(verdict, verdict.rule.must) for verdict in verdicts]),
+        Column("target", [limit_text(verdict, verdict.rule.aim) for verdict in verdicts]),
+        Column("result", [limit_text(verdict, verdict.value) for verdict in verdicts]),
+        Column("verdict", [GRADE_TEXTS[verdict.grade] for verdict in verdicts], left=True, kinds=kinds),
     ]
 
 

@@ -47,29 +47,25 @@ def comparison(predictions: Sequence[KernelsPrediction]) -> list[Column]:
     slowest_s = max(prediction.total.time_s for prediction in ran)
     longest = [prediction.longest.prediction for prediction in ran]
     columns = [
-        Column(title="device", cells=[prediction.device for prediction in ran], left=True),
+        Column("device", [prediction.device for prediction in ran], left=True),
         Column(
-            title="launches",
-            cells=[
+            "launches",
+            [
                 f"{_predicted(prediction)} of {len(prediction.rows)}{'' if prediction.complete else ': incomplete'}"
                 for prediction in ran
             ],
             rank=0 if any(not prediction.complete for prediction in ran) else 2,
         ),
-        Column(title="time", cells=[units.duration(prediction.total.time_s) for prediction in ran]),
+        Column("time", [units.duration(prediction.total.time_s) for prediction in ran]),
     ]
     if len({(_predicted(prediction), prediction.complete) for prediction in ran}) == 1:
-        columns.append(
-            Column(title="vs slowest", cells=[times(slowest_s / prediction.total.time_s) for prediction in ran])
-        )
+        columns.append(Column("vs slowest", [times(slowest_s / prediction.total.time_s) for prediction in ran]))
     return [
         *columns,
-        Column(title="HBM", cells=[units.traffic(prediction.total.hbm_bytes) for prediction in ran], rank=1),
-        Column(
-            title="SRAM fill", cells=[units.traffic(prediction.total.smem_fill_bytes) for prediction in ran], rank=3
-        ),
-        Column(title="longest launch", cells=[launch.name if launch else "" for launch in longest], left=True),
-        Column(title="bound by", cells=[bound_text(launch) if launch else "" for launch in longest], left=True),
+        Column("HBM", [units.traffic(prediction.total.hbm_bytes) for prediction in ran], rank=1),
+        Column("SRAM fill", [units.traffic(prediction.total.smem_fill_bytes) for prediction in ran], rank=3),
+        Column("longest launch", [launch.name if launch else "" for launch in longest], left=True),
+        Column("bound by", [bound_text(launch) if launch else "" for launch in longest], left=True),
     ]
 
 
@@ -78,10 +74,10 @@ def side_by_side(predictions: Sequence[KernelsPrediction]) -> list[Column]:
     names = [row.name for row in predictions[0].rows]
     if len(names) < 2 or any([row.name for row in prediction.rows] != names for prediction in predictions):
         return []
-    columns = [Column(title="launch", cells=names, left=True)]
+    columns = [Column("launch", names, left=True)]
     for prediction in predictions:
         cells = [units.duration(row.traffic.time_s) if row.prediction else "refused" for row in prediction.rows]
-        columns.append(Column(title=prediction.device, cells=cells))
+        columns.append(Column(prediction.device, cells))
     return columns
 
 

@@ -88,19 +88,15 @@ def buckets_text(buckets: Sequence[Bucket], width: int, color: bool = False) -> 
     profiles = [bucket.profile for bucket in buckets]
     least = [str(bucket.least) if bucket.least else "-" for bucket in buckets]
     columns = [
-        Column(title="bucket", cells=[str(bucket.size) for bucket in buckets], left=True),
-        Column(title="in a stream", cells=[_time(made, made.stream.end_s) for made in profiles]),
-        Column(title="in a graph", cells=[_time(made, made.graph.end_s) for made in profiles]),
-        Column(title="a graph saves", cells=[_part(made.saved_s, made.profile.stream.end_s) for made in buckets]),
-        Column(
-            title="a sequence",
-            cells=[units.duration(made.profile.graph.end_s / made.size.batch) for made in buckets],
-            rank=1,
-        ),
-        Column(title="padded from", cells=least),
-        Column(title="padding costs", cells=[_padding(bucket) for bucket in buckets]),
+        Column("bucket", [str(bucket.size) for bucket in buckets], left=True),
+        Column("in a stream", [_time(made, made.stream.end_s) for made in profiles]),
+        Column("in a graph", [_time(made, made.graph.end_s) for made in profiles]),
+        Column("a graph saves", [_part(made.saved_s, made.profile.stream.end_s) for made in buckets]),
+        Column("a sequence", [units.duration(made.profile.graph.end_s / made.size.batch) for made in buckets], rank=1),
+        Column("padded from", least),
+        Column("padding costs", [_padding(bucket) for bucket in buckets]),
         *(
-            [Column(title="fits", cells=["yes" if made.fits else "no" for made in profiles], left=True)]
+            [Column("fits", ["yes" if made.fits else "no" for made in profiles], left=True)]
             if not all(made.fits for made in profiles)
             else []
         ),

@@ -38,9 +38,9 @@ def modes_text(profiles: Sequence[Profile], width: int, color: bool = False) -> 
         return [ratio(value(first), value(other)) for _, value, _ in shown]
 
     columns = [
-        Column(title=f"on {first.device}", cells=[name for name, _, _ in shown], left=True),
-        *(Column(title=made.mode, cells=[text(value(made)) for _, value, text in shown]) for made in profiles),
-        *(Column(title=f"{first.mode} / {other.mode}", cells=ratios(other)) for other in others),
+        Column(f"on {first.device}", [name for name, _, _ in shown], left=True),
+        *(Column(made.mode, [text(value(made)) for _, value, text in shown]) for made in profiles),
+        *(Column(f"{first.mode} / {other.mode}", ratios(other)) for other in others),
     ]
     complete = all(made.complete for made in profiles)
     doubt = "" if complete else "Incomplete: something is missing below, as said above\n"
@@ -91,10 +91,10 @@ def fused_columns(profile: Profile) -> list[Column]:
     if not longest:
         return []
     return [
-        Column(title="kernel", cells=[kernel_text(rows[0].kernel.name) for rows in longest], left=True),
-        Column(title="runs", cells=[f"x {len(rows)}" for rows in longest]),
-        Column(title="time", cells=[units.duration(sum(row.time_s for row in rows)) for rows in longest]),
-        Column(title="operations in it", cells=[operation_text(rows[0].operation) for rows in longest], left=True),
+        Column("kernel", [kernel_text(rows[0].kernel.name) for rows in longest], left=True),
+        Column("runs", [f"x {len(rows)}" for rows in longest]),
+        Column("time", [units.duration(sum(row.time_s for row in rows)) for rows in longest]),
+        Column("operations in it", [operation_text(rows[0].operation) for rows in longest], left=True),
     ]
 
 
@@ -133,15 +133,15 @@ def devices_text(profiles: Sequence[Profile], width: int, color: bool = False) -
         for profile in ranked
     ]
     columns = [
-        Column(title="device", cells=names, left=True),
-        *([Column(title="without a price", cells=missing)] if any(profile.refused for profile in ranked) else []),
-        Column(title="time", cells=[units.duration(profile.time_s) for profile in ranked]),
-        Column(title="GPU idle", cells=[units.duration(profile.idle_s) for profile in ranked]),
-        Column(title="step", cells=[units.duration(profile.step_s) for profile in ranked]),
-        Column(title="vs slowest", cells=[ratio(slowest_s, profile.step_s) for profile in ranked], rank=1),
-        Column(title="peak memory", cells=[units.capacity(profile.peak_bytes) for profile in ranked], rank=1),
-        Column(title="fits", cells=over, left=True),
-        Column(title="bound by", cells=[_most(profile) for profile in ranked], left=True),
+        Column("device", names, left=True),
+        *([Column("without a price", missing)] if any(profile.refused for profile in ranked) else []),
+        Column("time", [units.duration(profile.time_s) for profile in ranked]),
+        Column("GPU idle", [units.duration(profile.idle_s) for profile in ranked]),
+        Column("step", [units.duration(profile.step_s) for profile in ranked]),
+        Column("vs slowest", [ratio(slowest_s, profile.step_s) for profile in ranked], rank=1),
+        Column("peak memory", [units.capacity(profile.peak_bytes) for profile in ranked], rank=1),
+        Column("fits", over, left=True),
+        Column("bound by", [_most(profile) for profile in ranked], left=True),
     ]
     return f"Which GPU\n{table(columns, width, color)}"
 

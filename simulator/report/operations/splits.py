@@ -27,15 +27,15 @@ def whole_text(answers: Mapping[str, SplitAnswer], width: int, color: bool = Fal
     ]
     shown = [place for place, _ in enumerate(PARTS) if any(step.parts_s[place] for _, _, step in steps)]
     columns = [
-        Column(title="device", cells=[name for name, _, _ in steps], left=True),
-        Column(title="step", cells=[words for _, words, _ in steps], left=True),
-        Column(title="time", cells=[units.duration(step.time_s) for _, _, step in steps]),
-        Column(title="tokens/s", cells=[f"{step.tokens_per_s:,.0f}" for _, _, step in steps]),
+        Column("device", [name for name, _, _ in steps], left=True),
+        Column("step", [words for _, words, _ in steps], left=True),
+        Column("time", [units.duration(step.time_s) for _, _, step in steps]),
+        Column("tokens/s", [f"{step.tokens_per_s:,.0f}" for _, _, step in steps]),
         *(
-            Column(title=PARTS[place], cells=[units.duration(step.parts_s[place]) for _, _, step in steps], rank=1)
+            Column(PARTS[place], [units.duration(step.parts_s[place]) for _, _, step in steps], rank=1)
             for place in shown
         ),
-        Column(title="gaps", cells=[units.duration(step.gaps_s) for _, _, step in steps], rank=2),
+        Column("gaps", [units.duration(step.gaps_s) for _, _, step in steps], rank=2),
     ]
     split = next(iter(able.values())).split
     lines += [OVER_NICS] if _over_nics(split) else []
@@ -48,14 +48,14 @@ def splits_text(answers: Sequence[SplitAnswer], device: str, width: int, color: 
     if reason := next((answer.reason for answer in answers if answer.reason), ""):
         return "\n".join(wrapped([f"{device}: ways to share are not compared: {reason}"], width))
     columns = [
-        Column(title="GPUs", cells=[str(answer.split.gpus) for answer in answers]),
-        Column(title="shared by", cells=[answer.split.text for answer in answers], left=True),
-        Column(title="sequences, at most", cells=[_fit(answer) for answer in answers], rank=2),
-        Column(title="first token", cells=[units.duration(answer.prefill.time_s) for answer in answers]),
-        Column(title="tokens/s", cells=[f"{answer.prefill.tokens_per_s:,.0f}" for answer in answers]),
-        Column(title="next token", cells=[units.duration(answer.decode.time_s) for answer in answers]),
-        Column(title="tokens/s", cells=[f"{answer.decode.tokens_per_s:,.0f}" for answer in answers]),
-        Column(title="communication", cells=[_share(answer) for answer in answers], rank=1),
+        Column("GPUs", [str(answer.split.gpus) for answer in answers]),
+        Column("shared by", [answer.split.text for answer in answers], left=True),
+        Column("sequences, at most", [_fit(answer) for answer in answers], rank=2),
+        Column("first token", [units.duration(answer.prefill.time_s) for answer in answers]),
+        Column("tokens/s", [f"{answer.prefill.tokens_per_s:,.0f}" for answer in answers]),
+        Column("next token", [units.duration(answer.decode.time_s) for answer in answers]),
+        Column("tokens/s", [f"{answer.decode.tokens_per_s:,.0f}" for answer in answers]),
+        Column("communication", [_share(answer) for answer in answers], rank=1),
     ]
     lines = []
     for gpus, group in groupby(answers, key=lambda answer: answer.split.gpus):
@@ -94,22 +94,18 @@ def sharing_text(sharing: Sharing, width: int, color: bool = False) -> str:
     lines = [f"{shape} on GPUs of one host, {sharing.device_name} ({sharing.device.name}): {how}"]
     best = {(it.seqlen, it.gpus): sharing.best(it.seqlen, it.gpus) for it in rows}
     columns = [
-        Column(title="N", cells=[f"{it.seqlen:,}" for it in rows]),
-        Column(title="GPUs", cells=[str(it.gpus) for it in rows]),
-        Column(title="way", cells=[it.way for it in rows], left=True),
-        Column(title="time", cells=[units.duration(it.time_s) if it.step else "-" for it in rows]),
-        Column(title="vs best", cells=[_against(it, best[it.seqlen, it.gpus]) for it in rows]),
-        Column(title="communication", cells=[_of(it, "communication_s") for it in rows], rank=1),
-        Column(title="exposed", cells=[_of(it, "exposed_s") for it in rows]),
+        Column("N", [f"{it.seqlen:,}" for it in rows]),
+        Column("GPUs", [str(it.gpus) for it in rows]),
+        Column("way", [it.way for it in rows], left=True),
+        Column("time", [units.duration(it.time_s) if it.step else "-" for it in rows]),
+        Column("vs best", [_against(it, best[it.seqlen, it.gpus]) for it in rows]),
+        Column("communication", [_of(it, "communication_s") for it in rows], rank=1),
+        Column("exposed", [_of(it, "exposed_s") for it in rows]),
         *(
-            Column(
-                title=title,
-                cells=[units.traffic(getattr(it.step, name)) if it.step else "-" for it in rows],
-                rank=rank,
-            )
+            Column(title, [units.traffic(getattr(it.step, name)) if it.step else "-" for it in rows], rank=rank)
             for title, name, rank in (("links", "link_bytes", 0), ("HBM", "hbm_bytes", 2), ("L2", "l2_bytes", 3))
         ),
-        Column(title="memory", cells=[units.capacity(it.step.peak_bytes) if it.step else "-" for it in rows]),
+        Column("memory", [units.capacity(it.step.peak_bytes) if it.step else "-" for it in rows]),
     ]
     left_out = [f"Left out: {text}" for text in dict.fromkeys(_left_out(it) for it in rows if it.reason)]
     left_out += [f"Left out: schedule {name}: {reason}" for name, reason in sharing.left_out.items()]

@@ -158,7 +158,7 @@ def group_table(groups: Sequence[Group], by: Key, top: int) -> tuple[list[Column
     modules = [str(group.modules) for group in shown]
     columns = [
         _left(by, [_short(group.name) for group in shown]),
-        *([Column(title="modules", cells=modules, rank=2)] if any(group.modules > 1 for group in shown) else []),
+        *([Column("modules", modules, rank=2)] if any(group.modules > 1 for group in shown) else []),
         *figure_columns(shown),
     ]
     return columns, _others(groups[top:])
@@ -167,12 +167,10 @@ def group_table(groups: Sequence[Group], by: Key, top: int) -> tuple[list[Column
 def figure_columns(groups: Sequence[Group]) -> list[Column]:
     """Figures of groups: how many kernels, time, share, bytes, and what binds."""
     return [
-        Column(title="kernels", cells=[f"x {group.kernels}" for group in groups], rank=1),
-        Column(
-            title="time", cells=["no price" if _unpriced(group) else units.duration(group.time_s) for group in groups]
-        ),
-        Column(title="share", cells=["-" if _unpriced(group) else percent(group.share) for group in groups]),
-        Column(title="HBM", cells=[units.traffic(group.hbm_bytes) for group in groups], rank=3),
+        Column("kernels", [f"x {group.kernels}" for group in groups], rank=1),
+        Column("time", ["no price" if _unpriced(group) else units.duration(group.time_s) for group in groups]),
+        Column("share", ["-" if _unpriced(group) else percent(group.share) for group in groups]),
+        Column("HBM", [units.traffic(group.hbm_bytes) for group in groups], rank=3),
         _left("bound by", [group.bound_by or "-" for group in groups]),
     ]
 
@@ -182,7 +180,7 @@ def _unpriced(group: Group) -> bool:
 
 
 def _left(title: str, cells: Sequence[str], rank: int = 0) -> Column:
-    return Column(title=title, cells=cells, rank=rank, left=True)
+    return Column(title, cells, rank=rank, left=True)
 
 
 def kernel_text(name: str) -> str:

@@ -73,7 +73,7 @@ def _verdict(difference: Difference) -> str:
 def _table(difference: Difference) -> str:
     """All launches; of the same code there is nothing but their names to tell."""
     pairs = difference.pairs
-    number = Column(title="#", cells=[str(place) for place in range(1, len(pairs) + 1)])
+    number = Column("#", [str(place) for place in range(1, len(pairs) + 1)])
     columns = sorted(columns_of(pairs), key=lambda column: FIRST.get(column.title, len(FIRST)))
     return table_of([number, *(column for column in columns if any(column.cells))]) if pairs else ""
 

@@ -132,7 +132,7 @@ def _rows(rows: Sequence[tuple[str, ...]], titles: tuple[str, ...]) -> str:
     cells = zip(*rows, strict=True)
     return table_of(
         [
-            Column(title=title, cells=list(texts), left=not place)
+            Column(title, list(texts), left=not place)
             for place, (title, texts) in enumerate(zip(titles, cells, strict=True))
         ]
     )

@@ -19,13 +19,13 @@ KEPT_BYTES = {"spilled_bytes_per_thread", "smem_bytes_per_cta"}
 def columns_of(pairs: Sequence[Pair]) -> list[Column]:
     """A row for each launch."""
     return [
-        Column(title="launch", cells=[pair.name for pair in pairs], left=True),
-        Column(title="old", cells=[time_text(pair.old) for pair in pairs]),
-        Column(title="new", cells=[time_text(pair.new) for pair in pairs]),
-        Column(title="change", cells=[change_text(pair.change) for pair in pairs]),
-        Column(title="between", cells=[band_text(pair.change) for pair in pairs], rank=2, left=True),
-        Column(title="verdict", cells=[verdict_text(pair) for pair in pairs], left=True),
-        Column(title="bound by", cells=[bounds_text(pair) for pair in pairs], rank=1, left=True),
+        Column("launch", [pair.name for pair in pairs], left=True),
+        Column("old", [time_text(pair.old) for pair in pairs]),
+        Column("new", [time_text(pair.new) for pair in pairs]),
+        Column("change", [change_text(pair.change) for pair in pairs]),
+        Column("between", [band_text(pair.change) for pair in pairs], rank=2, left=True),
+        Column("verdict", [verdict_text(pair) for pair in pairs], left=True),
+        Column("bound by", [bounds_text(pair) for pair in pairs], rank=1, left=True),
     ]
 
 
@@ -33,8 +33,8 @@ def baseline_columns(difference: Difference) -> list[Column]:
     """What stands beside the time of each new launch that was predicted: its time before, and the change."""
     pairs = [pair for pair in difference.pairs if pair.new and pair.new.row.prediction]
     return [
-        Column(title="was", cells=[time_text(pair.old) or "-" for pair in pairs]),
-        Column(title="change", cells=[_change_or_same(pair) for pair in pairs]),
+        Column("was", [time_text(pair.old) or "-" for pair in pairs]),
+        Column("change", [_change_or_same(pair) for pair in pairs]),
     ]
 
 

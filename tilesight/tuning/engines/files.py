@@ -124,15 +124,12 @@ def entries(tuning: Tuning) -> dict[int, Configuration]:
 def _columns(launches: Sequence[TunedLaunch]) -> list[Column]:
     bests = [launch.predicted[0] for launch in launches]
     return [
-        Column(title="batch", cells=[str(launch.shape["batch"]) for launch in launches]),
-        *(Column(title=SHORT[name], cells=[str(best.values[name]) for best in bests]) for name in FIELDS),
-        Column(title="time", cells=[best.row.time_text for best in bests]),
-        Column(
-            title="runs now",
-            cells=[launch.untuned.row.time_text if launch.untuned else NONE for launch in launches],
-        ),
-        Column(title="gain", cells=[times(_gain(launch)) if launch.untuned else NONE for launch in launches]),
-        Column(title="~", cells=[f"{launch.alike} of {len(launch.predicted)}" for launch in launches], left=True),
+        Column("batch", [str(launch.shape["batch"]) for launch in launches]),
+        *(Column(SHORT[name], [str(best.values[name]) for best in bests]) for name in FIELDS),
+        Column("time", [best.row.time_text for best in bests]),
+        Column("runs now", [launch.untuned.row.time_text if launch.untuned else NONE for launch in launches]),
+        Column("gain", [times(_gain(launch)) if launch.untuned else NONE for launch in launches]),
+        Column("~", [f"{launch.alike} of {len(launch.predicted)}" for launch in launches], left=True),
     ]
 
 

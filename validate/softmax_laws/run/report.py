@@ -109,10 +109,10 @@ def to_text(checked: Checked, job: Job, width: int, color: bool = False) -> str:
         result.reason if result.outcome == "not applicable" else STATEMENTS[result.law] for result in checked.results
     ]
     columns = [
-        Column(title="law", cells=[result.law for result in checked.results], left=True),
-        Column(title="outcome", cells=[result.outcome for result in checked.results], left=True),
-        Column(title="inputs", cells=[str(result.examples) if result.examples else "" for result in checked.results]),
-        Column(title="what must hold, or why it does not apply", cells=says, left=True),
+        Column("law", [result.law for result in checked.results], left=True),
+        Column("outcome", [result.outcome for result in checked.results], left=True),
+        Column("inputs", [str(result.examples) if result.examples else "" for result in checked.results]),
+        Column("what must hold, or why it does not apply", says, left=True),
     ]
     lines.append(table(columns, width, color))
     if checked.declaration is None:
