@@ -75,6 +75,12 @@ def known_to_all(known: Known, mask: Array) -> bool:
     return known is True or bool(np.all(np.asarray(known) | ~mask))
 
 
+def first_lane(value: Value) -> Value:
+    """What the first lane of each warp has."""
+    array, known = value
+    return array[:, :, :1], known if np.ndim(known) < 3 else np.asarray(known)[:, :, :1]
+
+
 def merged(mask: Array, new: Value, old: Value) -> Value:
     """New values where a mask selects, else the old ones."""
     if holds_for_all(mask) or (new[1] is False and old[1] is False):

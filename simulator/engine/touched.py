@@ -9,7 +9,7 @@ import numpy as np
 
 from ..launch.lists import Lists
 from ..launch.program import Affine, Loop, Tile, TileProgram
-from ..launch.walk import ITEMS_AT_ONCE, steps
+from ..launch.walk import ITEMS_AT_ONCE, steps, value_of
 from ..limits import SECTOR_BYTES
 from .lower import LoweredTensors
 
@@ -199,15 +199,13 @@ def _reach(
     """From where to where a tile comes along one axis, over all trips of its loops, for items that have any."""
     loops = {loop.counter: loop for loop in around}
     items = len(next(iter(columns.values())))
-
-    def value(given: int | str) -> np.ndarray:
-        return columns[given] if isinstance(given, str) else np.full(items, given, dtype=np.int64)
-
     low = high = np.zeros(items, dtype=np.int64)
     for name, coefficient in origin:
-        first = last = columns[name] if name not in loops else value(loops[name].first)
+        first = last = columns[name] if name not in loops else value_of(loops[name].first, columns, items)
         if name in loops:
-            last = first + value(loops[name].step) * (value(loops[name].trips) - 1)
+            last = first + value_of(loops[name].step, columns, items) * (
+                value_of(loops[name].trips, columns, items) - 1
+            )
         ends = coefficient * first, coefficient * last
         low, high = low + np.minimum(*ends), high + np.maximum(*ends)
     return low * factor, (high + extent) * factor

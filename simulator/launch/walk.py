@@ -206,14 +206,15 @@ def item_totals(
     return executions, loads, stores
 
 
-def _value(value: int | str, columns: Mapping[str, np.ndarray], items: int) -> np.ndarray:
+def value_of(value: int | str, columns: Mapping[str, np.ndarray], items: int) -> np.ndarray:
+    """A number, or a variable, of each item. Args: columns: variables of the items."""
     return columns[value] if isinstance(value, str) else np.full(items, value, dtype=np.int64)
 
 
 def _trips(around: tuple[Loop, ...], columns: dict[str, np.ndarray], items: int) -> np.ndarray:
     total = np.ones(items, dtype=np.int64)
     for loop in around:
-        total = total * _value(loop.trips, columns, items)
+        total = total * value_of(loop.trips, columns, items)
     return total
 
 
@@ -260,10 +261,8 @@ def begins_in_sector(
     tensor: Tensor, tile: Tile, around: tuple[Loop, ...], columns: Mapping[str, np.ndarray]
 ) -> list[np.ndarray]:
     """How far behind the begin of a sector rows of a tile begin, per item [B]: all that rows and iterations come to."""
-    begin, apart = np.zeros(1, dtype=np.int64), SECTOR_BYTES
+    begin, apart = columns[tile.slab] * (tensor.rows * tensor.pitch_bytes), SECTOR_BYTES
     loops = {loop.counter: loop for loop in around}
-    if tensor.pitch_bytes == tensor.row_bytes:
-        begin = columns.get(tile.slab, begin) * (tensor.rows * tensor.pitch_bytes)
     if tile.rows > 1 and tile.cols < tensor.cols:
         apart = gcd(apart, tensor.pitch_bytes)
     for terms, size in ((tile.row, tensor.pitch_bytes), (tile.col, tensor.element_bytes)):
@@ -271,7 +270,7 @@ def begins_in_sector(
             if name not in loops:
                 begin = begin + coefficient * size * columns[name]
                 continue
-            first, step = (_value(value, columns, 1) for value in (loops[name].first, loops[name].step))
+            first, step = (value_of(value, columns, 1) for value in (loops[name].first, loops[name].step))
             begin = begin + coefficient * size * first
             apart = gcd(apart, int(np.gcd.reduce(coefficient * size * step)))
     return [(begin + shift) % SECTOR_BYTES for shift in range(0, SECTOR_BYTES, apart)]
@@ -286,24 +285,26 @@ def _listed_pieces(lists: Lists, around: tuple[Loop, ...], columns: dict[str, np
     moving = [loop for loop in around if loop.counter in per]
     again = _trips(tuple(loop for loop in around if loop.counter not in per), columns, items)
     # What an innermost loop comes to one after the other is counted together.
-    strides = [per[loop.counter] * _value(loop.step, columns, items) for loop in moving[-1:]]
+    strides = [per[loop.counter] * value_of(loop.step, columns, items) for loop in moving[-1:]]
     inner = moving.pop() if strides and (strides[0] == 1).all() else None
     total = np.zeros(items, dtype=np.int64)
     present = np.flatnonzero(again > 0)
     executions = np.cumsum(np.maximum(_trips(tuple(moving), columns, items)[present], 0))
     for some in np.split(present, np.flatnonzero(np.diff(executions // ITEMS_AT_ONCE)) + 1):
         check_wanted()
-        item, place = some, _value(lists.at, columns, items)[some]
+        item, place = some, value_of(lists.at, columns, items)[some]
         for loop in moving:
-            first, step, trips = (_value(value, columns, items)[item] for value in (loop.first, loop.step, loop.trips))
+            first, step, trips = (
+                value_of(value, columns, items)[item] for value in (loop.first, loop.step, loop.trips)
+            )
             trips = np.maximum(trips, 0)
             trip = np.arange(trips.sum()) - np.repeat(np.cumsum(trips) - trips, trips)
             item, place = np.repeat(item, trips), np.repeat(place + per[loop.counter] * first, trips)
             place += per[loop.counter] * np.repeat(step, trips) * trip
         count = np.ones_like(place)
         if inner:
-            place = place + per[inner.counter] * _value(inner.first, columns, items)[item]
-            count = np.maximum(_value(inner.trips, columns, items)[item], 0)
+            place = place + per[inner.counter] * value_of(inner.first, columns, items)[item]
+            count = np.maximum(value_of(inner.trips, columns, items)[item], 0)
         np.add.at(total, item, lists.counts(place, place + count))
     pieces: np.ndarray = again * total
     return pieces
@@ -324,9 +325,9 @@ def _extents(
     for name, coefficient in origin:
         if name in loops:
             loop = loops[name]
-            trips = trips * _value(loop.trips, columns, items)
-            first, step = _value(loop.first, columns, items), _value(loop.step, columns, items)
-            reached = first + step * (_value(loop.trips, columns, items) - 1)
+            trips = trips * value_of(loop.trips, columns, items)
+            first, step = value_of(loop.first, columns, items), value_of(loop.step, columns, items)
+            reached = first + step * (value_of(loop.trips, columns, items) - 1)
             last = last + coefficient * np.maximum(first, reached)
         else:
             last = last + coefficient * columns[name]

@@ -179,7 +179,7 @@ def smaller_or_larger(modifiers: tuple[str, ...], sources: Sequence[Array]) -> R
 
 
 def select(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
-    """SEL: one of two words."""
+    """SEL and FSEL: one of two words."""
     a, b, first = sources[:3]
     return (np.where(first, a, b),), ()
 

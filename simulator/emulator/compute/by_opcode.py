@@ -49,7 +49,7 @@ OPERATIONS: dict[str, Compute] = {
     "FFMA": floats.multiply_add,
     "FSETP": floats.compare,
     "FMNMX": floats.smaller_or_larger,
-    "FSEL": floats.select,
+    "FSEL": arithmetic.select,
     "FRND": floats.rounded,
 }
 TRIES = (

@@ -117,12 +117,6 @@ def of_one(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
         return (bits_of(FUNCTIONS[modifiers[0]](floats(sources[0]).astype(np.float64)).astype(np.float32)),), ()
 
 
-def select(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
-    """FSEL: one of two words."""
-    a, b, first = sources[:3]
-    return (np.where(first, a, b),), ()
-
-
 def rounded(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
     """FRND: a float without its fraction."""
     if {"F16", "F64", "BF16"}.intersection(modifiers):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...limits import WARP_THREADS
-from ..thread_values import WORD_MASK, Array, Known, Value, signed
+from ..thread_values import WORD_MASK, Array, Known, Value, first_lane, signed
 
 FIRST, LAST = slice(0, None, 2), slice(1, None, 2)
 """Of threads that stand for warps, the first and the last lane of each."""
@@ -217,12 +217,6 @@ def _compared(exchange: Exchange) -> Exchange:
             if ((array[:, FIRST] != array[:, LAST]) & sure[:, FIRST] & sure[:, LAST]).any():
                 raise LanesDiffer
         words, flags = exchange(modifiers, sources, mask, lane)
-        return [_narrow(word) for word in words], [_narrow(flag) for flag in flags]
+        return [first_lane(word) for word in words], [first_lane(flag) for flag in flags]
 
     return exchanged
-
-
-def _narrow(value: Value) -> Value:
-    """A value that is the same in all lanes, for threads of which each is a warp of its own."""
-    array, known = value
-    return array[:, :, :1], known if np.ndim(known) < 3 else np.asarray(known)[:, :, :1]

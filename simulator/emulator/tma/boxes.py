@@ -17,7 +17,7 @@ from ...sass.decode import Instruction
 from ...sass.memory_instructions import is_box_copy
 from ...sass.operands import Address, Operand, Register
 from ..read_operands import constant_at, number_of, pair_of, predicate_of
-from ..thread_values import Array, Value, signed
+from ..thread_values import Array, first_lane, signed
 from ..threads import Threads
 from .descriptor import WORDS, Descriptor, descriptor_of
 
@@ -158,12 +158,6 @@ class BoxTouch:
         return Boxes(
             origin=origin, corners=tuple(corners), first=tuple(first), count=tuple(count), descriptor=descriptor
         )
-
-
-def first_lane(value: Value) -> Value:
-    """What the first lane of each warp has."""
-    array, known = value
-    return array[:, :, :1], known if np.ndim(known) < 3 else np.asarray(known)[:, :, :1]
 
 
 def strange_boxes(instruction: Instruction) -> bool:

@@ -13,9 +13,9 @@ from ...limits import TMA_STRIDE_BYTES
 from ...sass.decode import Instruction
 from ...sass.memory_instructions import BULK_COPIES, FROM_GLOBAL
 from ..read_operands import number_of, pair_of, predicate_of
-from ..thread_values import SHAPE, Array
+from ..thread_values import SHAPE, Array, first_lane
 from ..threads import Threads
-from .boxes import Boxes, BoxTouch, begin_of, first_lane, strange_boxes
+from .boxes import Boxes, BoxTouch, begin_of, strange_boxes
 from .descriptor import Descriptor
 
 MEMORY = np.full(SHAPE, 1 << 62, dtype=np.int64)

@@ -31,11 +31,6 @@ def kernels_json(outcomes: Mapping[str, KernelsPrediction | str]) -> dict[str, A
     return every[0] if len(every) == 1 else every
 
 
-def kernels_rows(predictions: Sequence[KernelsPrediction]) -> list[dict[str, Any]]:
-    """What `predict --csv` writes: a row for each launch on each device."""
-    return [row for prediction in predictions for row in prediction.flat_rows()]
-
-
 def comparison(predictions: Sequence[KernelsPrediction]) -> list[Column]:
     """A row for each device that anything was predicted on, the fastest first; one that predicts less says so."""
     ran = sorted(

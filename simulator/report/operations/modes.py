@@ -117,11 +117,6 @@ def profiles_json(
     return every[0] if len(every) == 1 else every
 
 
-def profiles_rows(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
-    """What `profile --csv` writes: a row for each kernel in each mode on each device."""
-    return [row for profile in profiles for row in profile.flat_rows()]
-
-
 def devices_text(profiles: Sequence[Profile], width: int, color: bool = False) -> str:
     """Which GPU: a line for each device, those that the step fits come first, the fastest of them first."""
     ranked = sorted(profiles, key=lambda profile: (not profile.fits, len(profile.refused), profile.step_s))

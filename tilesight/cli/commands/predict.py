@@ -77,7 +77,7 @@ def predict(context: typer.Context, *, asked: PredictOptions) -> None:
     """
     from ...diffing.report.text import baseline_columns, baseline_lines
     from ...simulator.display.files import written_by
-    from ...simulator.report.kernels.text import compared_text, kernels_json, kernels_rows
+    from ...simulator.report.kernels.text import compared_text, kernels_json
 
     devices, space, launch = asked.build(), swept(asked.sweep), asked.launch(asked.target)
     target = asked.target or f"{asked.cubin}:{asked.kernel}".rstrip(":")
@@ -110,7 +110,7 @@ def predict(context: typer.Context, *, asked: PredictOptions) -> None:
     files = {
         "save": lambda: reached[0].saved,
         "html": lambda: written_by("kernels.html", "kernels_html")(predictions, target, made(context)),
-        "csv": lambda: kernels_rows(predictions),
+        "csv": lambda: [row for prediction in predictions for row in prediction.flat_rows()],
         "trace": (lambda: trace_bytes(path, timeline)) if path and timeline else None,
     }
     below = "\n".join(baseline_lines(difference, text_width())) if difference else ""

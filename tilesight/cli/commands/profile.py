@@ -190,7 +190,7 @@ def profile(
     from ...simulator.operations.chrome_trace import chrome_trace
     from ...simulator.prediction.kernels import Request
     from ...simulator.report.operations.buckets import buckets_of
-    from ...simulator.report.operations.modes import devices_text, profiles_json, profiles_rows
+    from ...simulator.report.operations.modes import devices_text, profiles_json
 
     question = _question(mode, machine, pricing, asked)
 
@@ -219,7 +219,7 @@ def profile(
         asked,
         lambda: devices_text(profiles, text_width(), text_color()) if len(devices) > 1 and profiles else "",
         lambda: profiles_json(values, {name: outcome.padded for name, outcome in reached.items()}),
-        csv=(lambda: profiles_rows(profiles)) if profiles else None,
+        csv=(lambda: [row for profile in profiles for row in profile.flat_rows()]) if profiles else None,
         trace=(lambda: chrome_trace(profiles[0])) if profiles else None,
     )
     leave(errors, [bool(made.time_s) for made in profiles], all(made.complete for made in profiles), asked.partial)
