@@ -24,7 +24,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[profiling.Asked]:
     """What the recorder is asked for; it answers with a product and a sum, priced by mode."""
     every: list[profiling.Asked] = []
 
-    def recorded(target: str, device: object, name: str, wanted: profiling.Asked, how: object) -> Any:
+    def recorded(target: str, wanted: profiling.Asked, how: object) -> Any:
         every.append(wanted)
         if not target.endswith(":step"):
             raise UserError("model.py: function 'stop' is unknown: did you mean step?")

@@ -204,13 +204,7 @@ def _share(
         named = bad_input("schedule", "seqlens", "gpus", *UNSHARED, *all_options())
         with named, answers(announce_compiler), progress(f"simulations for {name}") as tick:
             sharing = share(
-                posed.problem,
-                lengths,
-                counts,
-                settings,
-                schedule=posed.names,
-                progress=tick,
-                **posed.options,
+                *(posed.problem, lengths, counts, settings), schedule=posed.names, progress=tick, **posed.options
             )
         notes = (*posed.notes, *machine.notes(name, device), *sharing.notes)
         sharings.append(replace(sharing, device_name=name, notes=notes))
