@@ -36,11 +36,7 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
     path: Path = "async" if config.num_stages > 1 else "plain"
     with_all_options = config.but(cta_order="m-fast", kv_order=ORDERS[config.walk], persistent=0, warp_split="q")
     resources = resources_of(problem, with_all_options, device, num_warps=config.num_warps)
-    return (
-        launch_of(
-            "streamed", problem, with_all_options, device, query_path="plain", key_path=path, resources=resources
-        ),
-    )
+    return (launch_of("streamed", problem, with_all_options, device, path=path, resources=resources),)
 
 
 SCHEDULE = Schedule(
