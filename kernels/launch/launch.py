@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from inspect import signature
 from typing import Any
 
 import torch
@@ -69,8 +70,9 @@ def twin_of(function: Any) -> Twin:
 
     def twin(launch: Launch) -> TritonKernel:
         check_runnable(launch)
-        given, parameters = launch.kernel_arguments, function.params[len(launch.program.tensors) :]
-        asked = [item.name for item in parameters if item.name in given or not item.has_default]
+        given, parameters = launch.kernel_arguments, list(signature(function.fn).parameters.values())
+        rest = parameters[len(launch.program.tensors) :]
+        asked = [item.name for item in rest if item.name in given or item.default is item.empty]
         return TritonKernel(function, {name: given.get(name) for name in asked})
 
     return twin
