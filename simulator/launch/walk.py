@@ -245,7 +245,8 @@ def _tile_bytes(
             sectors = np.mean([-(-(begin + width) // SECTOR_BYTES) for begin in begins], axis=0)
             moved = np.where(whole, 1, rows) * sectors * SECTOR_BYTES
             total += others * row_count * col_count * np.where(width > 0, moved, 0)
-    return np.rint(total).astype(np.int64)
+    rounded: np.ndarray = np.rint(total).astype(np.int64)
+    return rounded
 
 
 def _piece_bytes(tensor: Tensor, tile: Tile, lists: Lists) -> float:
