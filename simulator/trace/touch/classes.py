@@ -31,6 +31,8 @@ from .own_copies import OwnCopies, follow_copies
 from .phases import find_phases
 from .rounds import more_visits, rounds_of, shape_of, shared_out, trips_of
 from .scattered.lists import Scattered
+from .scattered.sectors import Astray
+from .scattered.unlike_ctas import may_be_unlike, unlike_classes
 
 MOST_PATHS = 128
 """Control paths that become classes of their own; the rest counts as the commonest. Kernels over lists of tensors have
@@ -61,17 +63,28 @@ def classes_of(
     path_of = number_rows(counts.warps.T, len(counts.warps))
     sizes = np.bincount(path_of)
     order = np.argsort(-sizes, kind="stable")
-    if len(order) > MOST_PATHS:
-        notes.append(
-            f"kernel {subject.kernel.name}: {len(order)} control paths among its CTAs; the"
-            f" {len(order) - MOST_PATHS} rarest are approximated by the most common one"
-        )
-        path_of = np.where(np.isin(path_of, order[:MOST_PATHS]), path_of, order[0])
-    classifier = _Classifier(Tracer(subject, code_slice, doubts), counts.executions, kept_bytes, notes)
+    tracer, remarks = Tracer(subject, code_slice, doubts), list[str]()
+    classifier = _Classifier(tracer, counts.executions, kept_bytes, remarks)
     classes: list[PathClass] = []
-    for number in order[:MOST_PATHS]:
-        classes += classifier.classes(np.flatnonzero(path_of == number))
+    try:
+        if len(order) > MOST_PATHS:
+            classifier.approximate(
+                f"{len(order)} control paths among its CTAs; the {len(order) - MOST_PATHS} rarest are approximated by"
+                " the most common one"
+            )
+            path_of = np.where(np.isin(path_of, order[:MOST_PATHS]), path_of, order[0])
+        for number in order[:MOST_PATHS]:
+            classes += classifier.classes(np.flatnonzero(path_of == number))
+    except (_TooManyKinds, Astray):
+        if not may_be_unlike(tracer):
+            raise
+        return unlike_classes(tracer, counts.executions, kept_bytes, notes)
+    notes += remarks
     return classes
+
+
+class _TooManyKinds(Exception):
+    """More kinds of CTAs than are told apart."""
 
 
 @dataclass(slots=True)
@@ -81,7 +94,8 @@ class _Classifier:
     Args:
         counts: executions of each block, int64 (CTAs, blocks); kept_bytes, notes: as in `classes_of`;
         checked: numbers of CTAs known to stay within their tensors;
-        copies: what all CTAs copy, where that was asked for; orders: of the same blocks that were told apart.
+        copies: what all CTAs copy, where that was asked for; orders: of the same blocks that were told apart;
+        kinds: of CTAs that were.
     """
 
     tracer: Tracer
@@ -91,6 +105,7 @@ class _Classifier:
     checked: set[int] = field(default_factory=set)
     copies: OwnCopies | None = None
     orders: int = 0
+    kinds: int = 0
 
     def classes(
         self, members: Array, representative: CtaRun | None = None, known: Mapping[int, int] | None = None
@@ -120,6 +135,9 @@ class _Classifier:
             self.copies = self.copies or follow_copies(self.tracer)
             cta_class = replace(cta_class, copies=self.copies, trips=trips)
         kinds = find_mask_kinds(self.tracer, cta_class, self.notes, listed, frozenset(changing))
+        self.kinds += len(kinds.kinds)
+        if self.kinds > MOST_PATHS and may_be_unlike(self.tracer):
+            raise _TooManyKinds
         scattered = Scattered(self.tracer, cta_class, kinds.scattered, self.notes)
         masked: list[MaskClass] = []
         others: list[PathClass] = []
@@ -163,11 +181,13 @@ class _Classifier:
         """Count orders of the same blocks. Returns: whether they may be classes; else a note says that they are not."""
         self.orders += orders
         if self.orders > MOST_PATHS:
-            self._note(f"its CTAs run the same blocks in more than {MOST_PATHS} orders; some stand for others")
+            self.approximate(f"its CTAs run the same blocks in more than {MOST_PATHS} orders; some stand for others")
         return self.orders <= MOST_PATHS
 
-    def _note(self, text: str) -> None:
-        """Remark something of the kernel, once."""
+    def approximate(self, text: str) -> None:
+        """Let some CTAs stand for others, and remark that, once; where they can, all threads go their own ways."""
+        if may_be_unlike(self.tracer):
+            raise _TooManyKinds
         remark = f"kernel {self.tracer.subject.kernel.name}: {text}"
         self.notes += [remark] if remark not in self.notes else []
 
@@ -191,7 +211,9 @@ class _Classifier:
         alike: Array = (counts == of_run).all(axis=1)
         others = counts[~alike]  # of millions mostly none
         if len(others) and len(np.unique(others, axis=0)) + bool(alike.any()) > MOST_COUNTS:
-            self._note(f"its CTAs run straight code unequally often, in over {MOST_COUNTS} ways; some stand for others")
+            self.approximate(
+                f"its CTAs run straight code unequally often, in over {MOST_COUNTS} ways; some stand for others"
+            )
             return np.ones(len(members), dtype=bool)
         return alike
 

@@ -7,6 +7,7 @@ What the lanes of a warp add to one word is added in as many *passes* over its s
 counts by itself (measured: validate/lab/scattered_adds.cu).
 """
 
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cached_property
 from math import prod
@@ -45,11 +46,19 @@ class Scattered:
     """Scattered accesses of CTAs of one control path.
 
     Args:
-        cta_class: all of these CTAs; places: of the accesses in the code; notes: gets remarks, one line each.
+        cta_class: all of these CTAs; places: of the accesses in the code; notes: gets remarks, one line each;
+        follow: gives what CTAs touch, as `sectors_of`.
     """
 
-    def __init__(self, tracer: Tracer, cta_class: CtaClass, places: frozenset[int], notes: list[str]) -> None:
-        self.places = places
+    def __init__(
+        self,
+        tracer: Tracer,
+        cta_class: CtaClass,
+        places: frozenset[int],
+        notes: list[str],
+        follow: Callable[[Tracer, CtaClass, frozenset[int], int], BySectors] = sectors_of,
+    ) -> None:
+        self.places, self._follow = places, follow
         self._tracer, self._all, self._notes = tracer, cta_class, notes
 
     def uses_of(self, cta_class: CtaClass) -> list[AccessPattern] | None:
@@ -90,7 +99,7 @@ class Scattered:
         """What some of the CTAs touch. Args: followed: CTAs, 0: all of these. Raises: TooMany."""
         together = cta_class.representative.paths == self._all.representative.paths
         if followed or not together or self._of_all is None:
-            return sectors_of(self._tracer, cta_class, self.places, followed)
+            return self._follow(self._tracer, cta_class, self.places, followed)
         ranks = np.searchsorted(self._all.group.ctas, cta_class.group.ctas)
         parts = ((key, use.of(ranks)) for key, use in self._of_all.items())
         return {key: part for key, part in parts if part.by_iteration}
@@ -102,7 +111,7 @@ class Scattered:
         if any(path_of(code[place]) == "atomic" for place in self.places):
             return None
         try:
-            return sectors_of(self._tracer, self._all, self.places)
+            return self._follow(self._tracer, self._all, self.places, 0)
         except TooMany:
             return None
 

@@ -8,7 +8,7 @@ counts by itself (measured: validate/lab/scattered_adds.cu).
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +22,7 @@ from ...alike.per_tensor_slices import by_tensor, narrowed
 from ...alike.representative_ctas import stand_ins
 from ...cta.address_slice import AddressSlice, Tracer
 from ...cta.cta_run import CtaRun
-from ...cta.every_thread import every_access
+from ...cta.every_thread import RecordAll, every_access
 from ...cta.group import CtaGroup
 from ...cta.traced_kernel import TracedKernel
 from ...positions import Iteration, Position, blocks_of
@@ -86,36 +86,56 @@ def sectors_of(tracer: Tracer, cta_class: CtaClass, places: frozenset[int], foll
         TooMany: more sectors than may be sorted; it says how many CTAs may be followed.
     """
     run = cta_class.representative
-    listed = _Listed(cta_class, _parts_of(tracer.code_slice, run), followed)
+    code = tracer.subject.flow.instructions
+
+    def outside(place: int, _: int) -> None:
+        raise Astray(
+            "threads branch on data, differently in other warps: an address would lie outside its tensor",
+            code[place].address,
+        )
+
+    listed = Listed(cta_class, _parts_of(tracer.code_slice, run), followed, outside)
     for some in by_tensor(tracer, run, places):
         listed.add(narrowed(tracer, run, some), some)
     return listed.by_key
 
 
-class _Listed:
+class Listed:
     """Sectors that CTAs of a class touch: `by_key`.
 
     Args:
-        parts: place of an access -> the part of the code that it is in; followed: CTAs, 0: all.
+        parts: place of an access -> the part of the code that it is in; followed: CTAs, 0: all;
+        outside: gets the place of an access outside of its tensor, and the rank of a CTA that makes it; it raises.
     """
 
-    def __init__(self, cta_class: CtaClass, parts: Mapping[int, Part], followed: int) -> None:
-        self._class, self._parts, self._followed = cta_class, parts, followed
+    def __init__(
+        self, cta_class: CtaClass, parts: Mapping[int, Part], followed: int, outside: Callable[[int, int], None]
+    ) -> None:
+        self._class, self._parts, self._followed, self._outside = cta_class, parts, followed, outside
         self.by_key: BySectors = {}
-        self._total, self._foreseen, self._per_cta = 0, _Foreseen(cta_class.group, parts), 0.0
+        self._total, self._before, self._foreseen = 0, 0, _Foreseen(cta_class.group, parts)
+        self._per_cta = 0.0
 
     def add(self, tracer: Tracer, places: frozenset[int]) -> None:
         """Follow all threads through all iterations. Args: places: of accesses to one tensor. Raises: TooMany."""
-        subject, group, code = self._class.subject, self._class.group, self._class.subject.flow.instructions
+        group, code = self._class.group, self._class.subject.flow.instructions
         # How often an atomic adds to a part of a sector is counted CTA by CTA.
-        atomic = any(path_of(code[place]) == "atomic" for place in places)
-        if self._followed:
-            first, which = np.arange(self._followed), np.arange(len(group)) % self._followed
-        elif atomic:
-            first, which = (np.arange(len(group)),) * 2
+        if self._followed or any(path_of(code[place]) == "atomic" for place in places):
+            first, which = self.in_turn()
         else:
             first, which = stand_ins(tracer, group, same_places=True)
-        before = self._total
+        every_access(tracer, group.subset(first), self.recorder(places, first, which))
+        self._per_cta += (self._total - self._before) / len(first)
+
+    def in_turn(self) -> tuple[Array, Array]:
+        """Ranks of the first CTAs, which are followed, and which of these each CTA does as, as of `stand_ins`."""
+        first = np.arange(self._followed or len(self._class.group))
+        return first, np.arange(len(self._class.group)) % len(first)
+
+    def recorder(self, places: frozenset[int], first: Array, which: Array) -> RecordAll:
+        """What takes accesses. Args: places: in the code, that count; first, which: as of `stand_ins`."""
+        subject, code = self._class.subject, self._class.subject.flow.instructions
+        self._before = self._total
         last: dict[int, tuple[Array, Array, Array]] = {}
 
         def touched_in(place: int, offsets: Array, active: Array, by_warp: bool) -> Array:
@@ -142,19 +162,13 @@ class _Listed:
                 return
             instruction = code[place]
             storage = subject.memory.number_of(int(taken[0]))
-            key = key_of(instruction, self._parts[place], self._class.phases, place, storage)
-            use_key, use_iteration = _joined(key, place, iteration, self._class.prologues)
-            # Warps that run a loop once have it as straight code, others go round it.
-            depth = len(self._class.nest_of(use_key.part[0]))
-            use_iteration = (*use_iteration, *(0,) * depth)[:depth]
-            use = self.by_key.setdefault(use_key, UseSectors(which))
+            key, use_iteration = self._key(place, iteration, storage)
+            use = self.by_key.setdefault(key, UseSectors(which))
             offsets = addresses - begin_of(subject, storage)
             known = subject.memory.storages.get(storage)
             if known and not known.address <= taken.min() <= taken.max() < known.address + known.size_bytes:
-                raise CannotFollow(
-                    "threads branch on data, differently in other warps: an address would lie outside its tensor",
-                    instruction.address,
-                )
+                astray = active & ((addresses < known.address) | (addresses >= known.address + known.size_bytes))
+                self._outside(place, int(first[at + int(np.argmax(astray.any(axis=(1, 2))))]))
             if key.path == "atomic":
                 touched, in_part = added_to(offsets, active, bytes_of(instruction))
                 use.passes[:] = use.passes[0] + in_part, use.passes[1] + len(touched)
@@ -164,12 +178,24 @@ class _Listed:
             self._total += len(touched)
             foreseen = self._foreseen.add(place, iteration, len(touched) / len(addresses), first)
             if self._total > MOST_SECTORS or foreseen > AT_LEAST * MOST_SECTORS:
-                per_cta = self._per_cta + max((self._total - before) / (at + len(addresses)), foreseen / len(first))
-                raise TooMany(int(ENOUGH_SECTORS / per_cta))
+                sectors = max((self._total - self._before) / (at + len(addresses)), foreseen / len(first))
+                raise TooMany(int(ENOUGH_SECTORS / (self._per_cta + sectors)))
             use.by_iteration[use_iteration].append(touched)
 
-        every_access(tracer, group.subset(first), record)
-        self._per_cta += (self._total - before) / len(first)
+        return record
+
+    def _key(self, place: int, iteration: Iteration, storage: int) -> tuple[AccessKey, Iteration]:
+        """Key of an access, and the iteration that it counts in. Args: storage: number of the one that it touches."""
+        instruction = self._class.subject.flow.instructions[place]
+        key = key_of(instruction, self._parts[place], self._class.phases, place, storage)
+        key, iteration = _joined(key, place, iteration, self._class.prologues)
+        # Warps that run a loop once have it as straight code, others go round it.
+        depth = len(self._class.nest_of(key.part[0]))
+        return key, (*iteration, *(0,) * depth)[:depth]
+
+
+class Astray(CannotFollow):
+    """Threads that follow the control path of others come to addresses that they would not."""
 
 
 class TooMany(Exception):
