@@ -150,7 +150,7 @@ def test_a_cta_that_enters_one_loop_for_several_matrices_reads_each_whole(sides:
         assert stored[f"C[{number}]"] == 2 * side**2
 
 
-def test_ctas_that_are_taken_as_alike_are_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctas_of_too_many_kinds_read_what_their_threads_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they run straight code unequally often in too many ways to be classes."""
     monkeypatch.setattr(classes, "MOST_COUNTS", 1)
     sides = (512, 256, 128)
@@ -158,7 +158,11 @@ def test_ctas_that_are_taken_as_alike_are_said_to_be(monkeypatch: pytest.MonkeyP
         a, b, c = ([torch.empty(side, side, device="cuda", dtype=torch.float16) for side in sides] for _ in range(3))
         sizes = torch.tensor(sides, dtype=torch.int32, device="cuda")
         grouped[(20,)](table(a), table(b), table(c), sizes, len(sides), CTAS=20, T=TILE, K=32)
-    assert any("in over 1 ways; some stand for others" in note for note in predicted(launches).notes)
+    assert any("too many ways through the code" in note for note in predicted(launches).notes)
+    loaded, stored = bytes_of(launches)
+    for number, side in enumerate(sides):
+        assert loaded[f"A[{number}]"] == loaded[f"B[{number}]"] == 2 * side**2 * (side // TILE)
+        assert stored[f"C[{number}]"] == 2 * side**2
 
 
 @pytest.mark.parametrize("order", ["sorted", "shuffled"])
