@@ -292,3 +292,10 @@ def test_rows_of_a_tile_that_begin_within_a_sector_touch_one_more() -> None:
     case = launch("halo", (80, 64), (16, 16), file="lanes", **tensors, n=1024)
     row = tilesight.predict([case], l2="cold").rows[0]
     assert row.traffic.smem_fill_bytes == 80 * 64 * 16 * 96
+
+
+def test_a_loop_that_copies_to_its_end_reads_for_the_code_behind_it() -> None:
+    """Of 16 tiles one is copied ahead of the loop, 14 in its 14 iterations, and one, which ends early, behind it."""
+    case = launch("peeled", 128, 256, file="peeled", x="tensor:fp32[128,15984]", y=ROW, tiles=16, words=3996)
+    row = tilesight.predict([case], l2="cold").rows[0]
+    assert row.refused is None and row.traffic.smem_fill_bytes == 128 * 4 * 15984

@@ -6,7 +6,7 @@ tell how many iterations ahead of itself the loop copies.
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ...emulator.thread_values import Array
@@ -126,12 +126,14 @@ class Prologue:
 
     Args:
         before: their key; depth: iterations that the loop copies ahead of itself;
-        stage: place of a copy ahead of the loop -> iteration whose data it copies.
+        stage: place of a copy ahead of the loop -> iteration whose data it copies;
+        apart: whether they stay there, as the loop copies in its last iterations, too, for the code behind it.
     """
 
     before: AccessKey
     depth: int
     stage: Mapping[int, int]
+    apart: bool = False
 
 
 def find_prologues(subject: TracedKernel, run: CtaRun, phases: Phases) -> dict[AccessKey, Prologue]:
@@ -139,7 +141,7 @@ def find_prologues(subject: TracedKernel, run: CtaRun, phases: Phases) -> dict[A
     copies = _copies_by_key(subject, run, phases)
     children = children_of(run.paths)
     made = {access.place for access in run.accesses if access.lanes}
-    prologues: dict[AccessKey, Prologue] = {}
+    prologues, to_the_end = dict[AccessKey, Prologue](), _made_to_the_end(run)
     # Copies that this CTA masks throughout come last: they may be of an earlier loop, which it skips.
     for key in sorted(copies, key=lambda key: not any(made & {*places} for places in copies[key].values())):
         region, piece = key.part
@@ -152,8 +154,24 @@ def find_prologues(subject: TracedKernel, run: CtaRun, phases: Phases) -> dict[A
             continue
         prologue = _prologue(key, copies[key], copies[into], max(1, subject.kernel.num_stages - 1))
         if prologue is not None:
-            prologues[into] = prologue
+            apart = any(not to_the_end.isdisjoint(places) for places in copies[into].values())
+            prologues[into] = replace(prologue, apart=apart)
     return prologues
+
+
+def _made_to_the_end(run: CtaRun) -> set[int]:
+    """Places of accesses that some threads make in the last iteration of a loop."""
+    lasts: dict[tuple[int, Iteration], int] = {}
+    for position in run.positions:
+        if position.iteration:
+            lasts[position.region, position.iteration[:-1]] = position.iteration[-1]
+    made = ((access.place, run.positions[access.visit]) for access in run.accesses if access.lanes)
+    return {place for place, at in made if at.iteration and lasts[at.region, at.iteration[:-1]] == at.iteration[-1]}
+
+
+def joined_ahead(prologues: Mapping[AccessKey, Prologue], key: AccessKey) -> int:
+    """How many iterations copies ahead of a loop become of it. Args: key: of the loop's copies."""
+    return prologues[key].depth if key in prologues and not prologues[key].apart else 0
 
 
 def _copies_by_key(subject: TracedKernel, run: CtaRun, phases: Phases) -> dict[AccessKey, dict[Iteration, list[int]]]:
@@ -196,6 +214,8 @@ def _prologue(
 def join_prologues(accesses: dict[AccessKey, Accesses], prologues: Mapping[AccessKey, Prologue]) -> None:
     """Make copies ahead of loops the first iterations of these. Args: accesses: of one CTA, changed in place."""
     for into, prologue in prologues.items():
+        if prologue.apart:
+            continue
         before, loop = accesses.pop(prologue.before, {}), accesses.pop(into, {})
         joined: dict[Iteration, list[IterationAccess]] = defaultdict(list)
         others: dict[Iteration, list[IterationAccess]] = defaultdict(list)

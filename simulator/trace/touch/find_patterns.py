@@ -15,7 +15,7 @@ from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
 from ..cta.bases import Bases, Execution, probe_masks
 from ..positions import Iteration
-from .access_keys import Accesses, AccessKey, IterationAccess, Iterations, join_prologues
+from .access_keys import Accesses, AccessKey, IterationAccess, Iterations, join_prologues, joined_ahead
 from .access_patterns import AccessPattern, IrregularAddresses
 from .cta_class import CtaClass
 from .footprints import Runs, layers_of, moved, part_fraction_of, runs_of, stored_sectors, whole_sectors
@@ -62,9 +62,9 @@ def uses_of(
     notes, uses = list[str](), list[AccessPattern]()
     uneven, listed = set[int](), set[int]()
     for key, of_key in accesses.items():
-        pipelined = key in prologues
-        for iterations in split_by_bases(of_key, cta_class.bases, cta_class.group, pipelined):
-            pattern = stride_pattern_of(iterations, cta_class.bases, prologues[key].depth if pipelined else 0)
+        joined = joined_ahead(prologues, key)
+        for iterations in split_by_bases(of_key, cta_class.bases, cta_class.group, joined > 0):
+            pattern = stride_pattern_of(iterations, cta_class.bases, joined)
             boxed = frozenset(copy.place for of_at in iterations.values() for copy in of_at if copy.box is not None)
             exact = cta_class.own_use(boxed, key.part[0])
             if not pattern.affine and not pattern.restarts and exact is None:
@@ -75,7 +75,8 @@ def uses_of(
                 cta_class=cta_class, key=key, iterations=iterations, pattern=pattern, exact=exact, in_full=full
             )
             notes += maker.notes()
-            uses += maker.uses()
+            made = maker.uses()
+            uses += [replace(use, ahead=prologues[key].depth) for use in made] if key in prologues else made
     return ClassUses(
         uses=uses, in_l1=in_l1, notes=notes, uneven=frozenset(uneven), listed=frozenset(listed), grouped=grouped
     )

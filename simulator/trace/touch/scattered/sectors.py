@@ -26,7 +26,7 @@ from ...cta.every_thread import RecordAll, every_access
 from ...cta.group import CtaGroup
 from ...cta.traced_kernel import TracedKernel
 from ...positions import Iteration, Position, blocks_of
-from ..access_keys import BY_WARP, AccessKey, Prologue, key_of, path_of
+from ..access_keys import BY_WARP, AccessKey, Prologue, joined_ahead, key_of, path_of
 from ..cta_class import CtaClass
 from ..phases import Part
 
@@ -250,9 +250,9 @@ def _joined(
 ) -> tuple[AccessKey, Iteration]:
     """Key and iteration of an access, where copies ahead of a loop are its first iterations."""
     if key in prologues:
-        return key, (*iteration[:-1], iteration[-1] + prologues[key].depth)
+        return key, (*iteration[:-1], iteration[-1] + joined_ahead(prologues, key))
     for into, prologue in prologues.items():
-        if prologue.before == key and place in prologue.stage:
+        if prologue.before == key and place in prologue.stage and not prologue.apart:
             return into, (*iteration, prologue.stage[place])
     return key, iteration
 
