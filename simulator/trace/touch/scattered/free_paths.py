@@ -24,19 +24,25 @@ from ...positions import blocks_of
 from ..bounds import check_bounds
 from ..cta_class import CtaClass
 from ..phases import Part, Phases
-from .sectors import BySectors, Listed
+from .sectors import BySectors, Listed, TooMany
+
+MOST_WORK = 1 << 31
+"""Instructions of threads that are followed: a few seconds of work. Of CTAs that would take more, the first are."""
 
 
 class FreePaths:
-    """CTAs on paths of their own. Args: run: the one of them whose loops count; phases: of it.
+    """CTAs on paths of their own.
+
+    Args:
+        run: the one of them whose loops count; phases: of it; work: instructions that a CTA executes, by thread.
 
     Attributes:
         executed, reconverged: how often the warps of those that were followed last together ran each block, and how
             often the BSYNC at its begin once more, int64 (blocks,); ctas: how many they are.
     """
 
-    def __init__(self, tracer: Tracer, run: CtaRun, phases: Phases) -> None:
-        self._tracer = tracer
+    def __init__(self, tracer: Tracer, run: CtaRun, phases: Phases, work: float) -> None:
+        self._tracer, self._most = tracer, max(1, int(MOST_WORK / max(1.0, work)))
         self._regions = {loop: region for of_warp in run.paths.region_of for loop, region in of_warp.items()}
         self._headers = {tracer.subject.flow.loops[loop].header: at for loop, at in self._regions.items()}
         self._parts = self._parts_of(run, phases)
@@ -44,8 +50,10 @@ class FreePaths:
         self.ctas = 0
 
     def sectors_of(self, tracer: Tracer, cta_class: CtaClass, places: frozenset[int], followed: int) -> BySectors:
-        """As `sectors.sectors_of`; all accesses of a warp in one go. Args: tracer: that of these CTAs."""
+        """As `sectors.sectors_of`. Args: tracer: that of these CTAs."""
         subject, group = tracer.subject, cta_class.group
+        if (followed or len(group)) > self._most:
+            raise TooMany(self._most)
 
         def outside(_: int, rank: int) -> None:
             check_bounds(subject, follow_cta(tracer, int(group.ctas[rank])))

@@ -7,6 +7,7 @@ are a class: one of them, of about the mean, is followed for the time that all t
 import numpy as np
 
 from ....emulator.thread_values import Array
+from ....limits import WARP_THREADS
 from ....refusal import CannotFollow
 from ....sass.memory_instructions import COPY
 from ...cta.address_slice import Tracer
@@ -74,7 +75,8 @@ def _class_of(
         prologues={},
         kept_bytes=kept_bytes,
     )
-    free = FreePaths(tracer, run, phases)
+    executed = counts[members].mean(axis=0) @ np.array([len(block) for block in tracer.code_slice.places])
+    free = FreePaths(tracer, run, phases, float(executed) * subject.kernel.warps * WARP_THREADS)
     places = frozenset(tracer.code_slice.touching)
     uses = Scattered(tracer, cta_class, places, notes, free.sectors_of).uses_of(cta_class)
     if uses is None:
@@ -88,5 +90,5 @@ def _class_of(
         trips=trips,
         short=frozenset(),
         in_l1={},
-        issued=issued * (len(members) / free.ctas),
+        issued=issued * (len(members) / max(1, free.ctas)),
     )
