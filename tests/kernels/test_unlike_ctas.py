@@ -10,6 +10,7 @@ import numpy as np
 from support.given_cubins import launch
 from tilesight.simulator.prediction.kernel_row import KernelRow
 from tilesight.simulator.trace.touch import classes
+from tilesight.simulator.trace.touch.scattered import free_paths
 
 import tilesight
 from tilesight import Launch
@@ -70,6 +71,31 @@ def test_threads_that_stop_early_read_no_further(most: int, monkeypatch: pytest.
     sectors = sum(len(np.unique(np.flatnonzero(last >= turn) // 8)) for turn in range(length))
     row = row_of(launch("scan", threads // 256, 256, file="ragged", x=words, y=f"tensor:int32[{threads}]", most=length))
     assert loaded(row)["x"] == 32 * sectors
+
+
+@pytest.mark.parametrize("most", [128, 0])
+def test_words_that_a_lane_reads_one_after_the_other_come_from_l1(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turn by turn lanes touch nearly eight times as many sectors as a CTA has; a few lines in between lose none."""
+    monkeypatch.setattr(classes, "MOST_PATHS", most)
+    turns = whole = 0
+    for cta in range(0, ROWS, 128):
+        first, count = ENDS[cta : cta + 128], LENGTHS[cta : cta + 128]
+        turns += sum(len(np.unique((first + turn)[count > turn] // 8)) for turn in range(count.max()))
+        whole += len(np.unique(np.arange(first[0], ENDS[cta + 128]) // 8))
+    values = f"tensor:fp32[{ENDS[-1]}]"
+    case = launch("thread_sums", ROWS // 128, 128, file="ragged", ends=ENDS, values=values, y=f"tensor:fp32[{ROWS}]")
+    sectors = loaded(row_of(case))["values"] // 32
+    assert whole <= sectors < 1.01 * whole < turns / 7
+
+
+def test_of_ctas_that_take_too_long_the_first_stand_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classes are of about equal work, so that bytes stay near to what they are."""
+    monkeypatch.setattr(free_paths, "MOST_WORK", 1 << 21)
+    x = f"tensor:fp32[{ENDS[-1]},32]"
+    row = row_of(launch("row_sums", ROWS // 8, 256, file="ragged", ends=ENDS, x=x, y=f"tensor:fp32[{ROWS},32]"))
+    assert any("stand for those of all" in note for note in row.notes)
+    assert loaded(row)["x"] == pytest.approx(128 * ENDS[-1], rel=0.05)
+    assert loaded(row)["x"] != 128 * ENDS[-1]
 
 
 def test_a_thread_out_of_bounds_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

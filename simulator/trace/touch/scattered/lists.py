@@ -1,7 +1,8 @@
 """Uses of scattered accesses: lists of the sectors that each CTA touches in each iteration.
 
-Accesses of one iteration and one use share sectors as elsewhere (`find_patterns`); hits in L1 between iterations are
-left out. CTAs of one control path are followed together, whatever they mask: each kind of them then gets its part.
+Accesses of one iteration and one use share sectors as elsewhere (`find_patterns`); what L1 still has from iterations
+before is left out where all accesses of a loop are listed (`again`). CTAs of one control path are followed together,
+whatever they mask: each kind of them then gets its part.
 
 What the lanes of a warp add to one word is added in as many *passes* over its sector, each of which L2 is sent and
 counts by itself (measured: validate/lab/scattered_adds.cu).
@@ -24,6 +25,7 @@ from ..access_patterns import AccessPattern, IrregularAddresses
 from ..address_list import MOST_PIECES, AddressList, by_length
 from ..cta_class import CtaClass
 from ..phases import Part
+from .again import without_hits
 from .sectors import (
     SECTOR_BITS,
     SECTOR_MASK,
@@ -71,7 +73,7 @@ class Scattered:
         count, followed = len(cta_class.group), 0
         for _ in range(ATTEMPTS):
             try:
-                by_key = self._part(cta_class, followed)
+                by_key = without_hits(self._part(cta_class, followed), cta_class, self.places)
             except TooMany as error:
                 followed = min(error.followed, (followed or count) // 2)
             else:
