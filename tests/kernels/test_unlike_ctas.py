@@ -88,6 +88,25 @@ def test_words_that_a_lane_reads_one_after_the_other_come_from_l1(most: int, mon
     assert whole <= sectors < 1.01 * whole < turns / 7
 
 
+def test_addresses_that_threads_know_by_themselves_are_known() -> None:
+    """Led along the unrolled loop of another CTA, lanes came to words of the index that were not theirs to read."""
+    draw, rows, width = np.random.default_rng(0), 1 << 13, 1 << 16
+    count = draw.integers(0, 64, rows)
+    ends = np.concatenate(([0], np.cumsum(count))).astype(np.int32)
+    columns = draw.integers(0, width, ends[-1]).astype(np.int32)
+    tensors = {"values": f"tensor:fp32[{ends[-1]}]", "x": f"tensor:fp32[{width}]", "y": f"tensor:fp32[{rows}]"}
+    case = launch("sparse_thread", rows // 128, 128, file="ragged", ends=ends, columns=columns, **tensors)
+    turns = whole = 0
+    for cta in range(0, rows, 128):
+        first, of_cta = ends[cta : cta + 128], count[cta : cta + 128]
+        read = [columns[(first + turn)[of_cta > turn]] // 8 for turn in range(of_cta.max())]
+        turns += sum(len(np.unique(sectors)) for sectors in read)
+        whole += len(np.unique(np.concatenate(read)))
+    row = row_of(case)
+    assert row.known_accesses == row.accesses and not any("computed from values" in note for note in row.notes)
+    assert whole <= loaded(row)["x"] // 32 <= turns
+
+
 def test_of_ctas_that_take_too_long_the_first_stand_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Classes are of about equal work, so that bytes stay near to what they are."""
     monkeypatch.setattr(free_paths, "MOST_WORK", 1 << 21)

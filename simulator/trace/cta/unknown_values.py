@@ -55,6 +55,14 @@ class UnknownValues:
         self._sides = RareSides(subject.flow)
         self._origins: dict[tuple[int, tuple[str, ...]], list[int]] = {}
 
+    def so_far(self) -> tuple[dict[str, None], set[int], set[int]]:
+        """What `take_back` needs to come back to where it is now."""
+        return dict(self.notes), set(self.unknown_places), set(self.estimated_places)
+
+    def take_back(self, before: tuple[dict[str, None], set[int], set[int]]) -> None:
+        """Forget remarks and places that came since, as threads have been followed in vain. Args: before: `so_far`."""
+        self.notes, self.unknown_places, self.estimated_places = before
+
     def fetched(self, place: int, addresses: Array, active: Array) -> None:
         """Keep which storage a load reads, the first time that it is executed. Args: as in `address_slice.Record`."""
         if place not in self.fetched_from:

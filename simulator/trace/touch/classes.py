@@ -32,7 +32,7 @@ from .phases import find_phases
 from .rounds import more_visits, rounds_of, shape_of, shared_out, trips_of
 from .scattered.lists import Scattered
 from .scattered.sectors import Astray
-from .scattered.unlike_ctas import may_be_unlike, unlike_classes
+from .scattered.unlike_ctas import go_astray, may_be_unlike, unlike_classes
 
 MOST_PATHS = 128
 """Control paths that become classes of their own; the rest counts as the commonest. Kernels over lists of tensors have
@@ -65,7 +65,7 @@ def classes_of(
     order = np.argsort(-sizes, kind="stable")
     tracer, remarks = Tracer(subject, code_slice, doubts), list[str]()
     classifier = _Classifier(tracer, counts.executions, kept_bytes, remarks)
-    classes: list[PathClass] = []
+    classes, before = list[PathClass](), doubts.so_far()
     try:
         if len(order) > MOST_PATHS:
             classifier.approximate(
@@ -75,9 +75,12 @@ def classes_of(
             path_of = np.where(np.isin(path_of, order[:MOST_PATHS]), path_of, order[0])
         for number in order[:MOST_PATHS]:
             classes += classifier.classes(np.flatnonzero(path_of == number))
+        if go_astray(tracer, (path_class.representative for path_class in classes), kept_bytes):
+            raise _TooManyKinds
     except (_TooManyKinds, Astray):
         if not may_be_unlike(tracer):
             raise
+        doubts.take_back(before)
         return unlike_classes(tracer, counts.executions, kept_bytes, notes)
     notes += remarks
     return classes

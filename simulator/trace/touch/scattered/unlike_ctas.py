@@ -4,6 +4,10 @@ All threads of all these CTAs go their own ways, and what each CTA touches is li
 are a class: one of them, of about the mean, is followed for the time that all take.
 """
 
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+
 import numpy as np
 
 from ....emulator.thread_values import Array
@@ -13,6 +17,7 @@ from ....sass.memory_instructions import COPY
 from ...cta.address_slice import Tracer
 from ...cta.cta_run import CtaRun, follow_cta
 from ...cta.group import CtaGroup
+from ...cta.unknown_values import UnknownValues
 from ...positions import blocks_of
 from ..bounds import check_bounds
 from ..cta_class import CtaClass, MaskClass, PathClass
@@ -29,6 +34,22 @@ def may_be_unlike(tracer: Tracer) -> bool:
     """Whether CTAs may be listed whatever paths they take: copies that run ahead of a loop are those of like CTAs."""
     code, code_slice = tracer.subject.flow.instructions, tracer.code_slice
     return not code_slice.copying and not any(code[place].family == COPY for place in code_slice.touching)
+
+
+def go_astray(tracer: Tracer, runs: Iterable[CtaRun], kept_bytes: float) -> bool:
+    """Whether threads on the control path of a CTA did not know an address that this CTA, by itself, does know.
+
+    Args:
+        runs: CTAs whose paths others were led along; kept_bytes: as in `CtaClass`.
+    """
+    if not tracer.doubts.unknown_places or not may_be_unlike(tracer):
+        return False
+    for run in islice(runs, CLASSES):
+        alone = UnknownValues(tracer.subject, kept_bytes)
+        accesses = follow_cta(replace(tracer, doubts=alone), run.cta).accesses
+        if any(access.place in tracer.doubts.unknown_places - alone.unknown_places for access in accesses):
+            return True
+    return False
 
 
 def unlike_classes(tracer: Tracer, counts: Array, kept_bytes: float, notes: list[str]) -> list[PathClass]:
