@@ -39,7 +39,7 @@ from ..integers import cdiv
 from ..launch.lists import Lists
 from ..launch.program import ASYNCHRONOUS, THROUGH_L1, Affine, Launch, Loop, Step, Tensor, Tile
 from ..launch.walk import executions_of, pipelined_stages, steps
-from ..limits import SECTOR_BYTES
+from ..limits import LINE_BYTES, SECTOR_BYTES
 from ..sm.step_cost import StepCost
 from .neighbours import Row, bytes_beside, read_alone, row_of
 
@@ -150,7 +150,7 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
         shape = high, wide, tensor.rows, tensor.row_bytes, tensor.pitch_bytes
         rows.append((base, slab_granules, row_granules, *shape, int(packed), fold, int(fold < total), stride, address))
         base += fold
-        address += cdiv(tensor.size_bytes, SECTOR_BYTES) * SECTOR_BYTES
+        address += cdiv(tensor.size_bytes, LINE_BYTES) * LINE_BYTES
     return LoweredTensors(
         table=np.array(rows, dtype=TENSOR),
         index={name: i for i, name in enumerate(tensors)},

@@ -1,9 +1,13 @@
 """Rows whose bytes are no whole sectors: what a sector holds of two of them comes from device memory once."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from machine.toys import GPU, ONE_PARTITION, cost, launch, run
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.dtypes import DTYPES
+from tilesight.simulator.launch.lists import Lists
 from tilesight.simulator.launch.program import Launch, Step, Tensor, Tile, affine
 from tilesight.simulator.launch.walk import tally
 
@@ -54,3 +58,19 @@ def test_rows_side_by_side_are_written_back_once() -> None:
     """2,000 rows of 82 B: all but what L2 holds goes to device memory, not 96 B for each."""
     seen = run(rows(41, count=2000, stores=True), gpu=ONE_PARTITION, costs={"row": cost(10)})
     assert seen.hbm_write_bytes == pytest.approx(2000 * 82 - ONE_PARTITION.l2_bytes, abs=256)
+
+
+@pytest.mark.parametrize("gpu", [ONE_PARTITION, GPU])
+def test_words_that_all_lie_in_a_table_bring_it_once(gpu: Device) -> None:
+    """Words anywhere are fetched 64 B at a time: 1,024 of 8 KiB of them bring 8 KiB, and 16 of them 16 x 64 B."""
+    table = Tensor(name="X", role="input", slabs=1, rows=1, cols=2048, dtype=DTYPES["fp32"])
+    order = np.random.default_rng(3).permutation(1024) * 2
+    for count, moved in ((1024, 8192), (16, 16 * 64)):
+        pieces = np.stack((np.zeros(count, dtype=np.int64), order[:count] if count > 16 else order[:16] * 0), axis=1)
+        if count == 16:
+            pieces[:, 1] = np.arange(16) * 128
+        lists = Lists(spans=np.array([[0, count]]), pieces=pieces, at="at", until="until")
+        tile = Tile(tensor="X", slab="slab", rows=1, cols=1, lists=lists)
+        program = launch((Step(name="row", loads=(tile,)),), (table,), [(0, 0, 1)], ("slab", "at", "until"))
+        fetching = replace(gpu, sm=replace(gpu.sm, hbm_fetch_bytes=64))
+        assert run(program, gpu=fetching, costs={"row": cost(10)}).hbm_read_bytes == moved

@@ -11,8 +11,8 @@ from ..scatter import scatter
 from .links import Rates, write_hbm
 from .lru import DIRTY, STATE, Lru, drop, insert, is_present, mark_dirty, touch
 
-BEFORE, BEHIND = 1, 2
-"""Granules beside one that have a part of its first sector, or of its last."""
+BEFORE, BEHIND, FETCHED_BEFORE, FETCHED_BEHIND = 1, 2, 4, 8
+"""Granules beside one that have a part of its first sector, or of its last, or that HBM gives in the same fetch."""
 
 
 @inlined
@@ -29,12 +29,12 @@ def list_of(l2: Lru, parts: int, partition: int, granule: int) -> int:
 
 
 @inlined
-def brought_along(l2: Lru, parts: int, granule: int, home: int, beside: int) -> int:
+def brought_along(l2: Lru, parts: int, granule: int, home: int, next_to: int) -> int:
     """Bytes of a share that granules beside it have brought to its home with theirs [B]."""
     shared = 0
-    if beside & BEFORE and is_present(l2, copy_of(parts, granule - 1, home, home)):
+    if next_to & BEFORE and is_present(l2, copy_of(parts, granule - 1, home, home)):
         shared += SECTOR_BYTES // parts
-    if beside & BEHIND and is_present(l2, copy_of(parts, granule + 1, home, home)):
+    if next_to & BEHIND and is_present(l2, copy_of(parts, granule + 1, home, home)):
         shared += SECTOR_BYTES // parts
     return shared
 

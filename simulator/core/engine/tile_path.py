@@ -13,7 +13,7 @@ from ...limits import LINE_BYTES, SECTOR_BYTES
 from ..jit import compiled, inlined
 from ..scatter import scatter
 from .additions import add
-from .copies import BEFORE, BEHIND, brought_along, copy_of, keep_written, list_of, renew
+from .copies import BEFORE, BEHIND, FETCHED_BEFORE, FETCHED_BEHIND, brought_along, copy_of, keep_written, list_of, renew
 from .fetching import fetch, fetch_to_add
 from .l1 import look_up
 from .links import (
@@ -146,7 +146,8 @@ def _access_at(
             read_cost += rates.hbm_single_line_cost
         if one_of_several or (rows > 1 and tile.alone == 1):
             # Nothing else reads or writes beside it while it is in L2.
-            grown = (row_bytes + rates.hbm_fetch_bytes - 1) // rates.hbm_fetch_bytes * rates.hbm_fetch_bytes / row_bytes
+            unit = SECTOR_BYTES if wide == SECTOR_BYTES and stride == 1 else row_bytes
+            grown = (unit + rates.hbm_fetch_bytes - 1) // rates.hbm_fetch_bytes * rates.hbm_fetch_bytes / unit
         if one_of_several:
             cost = max(cost, rates.hbm_lone_write_bytes / width)
     # L2 serves each row of a tile in a turn of its own, however little it is, in as many granules as it may lie.
@@ -180,14 +181,27 @@ def _access_at(
             place = granule * high * wide + (max(i * high, row) - i * high) * wide + max(j * wide, col) - j * wide
             place += tensor.base * TENSOR_BYTES
             granule += tensor.base
-            beside = 0
+            next_to = 0
             if stride == 1 and rates.interleaved and (whole or high == 1):
                 # What lies in a sector together with the granule before it, or behind it, comes with either.
-                if address % SECTOR_BYTES != 0 and not follows and (tensor.packed == 1 or j > 0):
-                    beside = BEFORE if max(j * wide, col) == j * wide and max(i * high, row) == i * high else 0
-                goes_on = tensor.packed == 1 or j + 1 < per_row
-                if (address + length) % SECTOR_BYTES != 0 and goes_on and granule + 1 < tensor.base + fold:
-                    beside |= BEHIND
+                goes_back = (tensor.packed == 1 or j > 0) and granule > tensor.base
+                goes_on = (tensor.packed == 1 or j + 1 < per_row) and granule + 1 < tensor.base + fold
+                if tensor.folded == 1:  # numbers beside this one may be those of data far away
+                    goes_back = goes_back and memory.windows[granule - 1] == window
+                    goes_on = goes_on and memory.windows[granule + 1] == window
+                starts = col <= j * wide and (high == 1 or row <= i * high)
+                ends = col + width >= min((j + 1) * wide, tensor.row_bytes)
+                ends = ends and row + rows >= min((i + 1) * high, tensor.rows)
+                if address % SECTOR_BYTES != 0 and not follows and goes_back and starts:
+                    next_to = BEFORE
+                if (address + length) % SECTOR_BYTES != 0 and goes_on and ends:
+                    next_to |= BEHIND
+                # A sector that lies alone brings the other one of its fetch.
+                if grown > 1.0 and wide == SECTOR_BYTES:
+                    if address % rates.hbm_fetch_bytes >= SECTOR_BYTES:
+                        next_to |= FETCHED_BEFORE if goes_back else 0
+                    else:
+                        next_to |= FETCHED_BEHIND if goes_on else 0
             if tensor.folded == 1 and memory.windows[granule] != window:
                 renew(memory.l2, memory.ready, memory.free, memory.counter, rates, granule, time)
                 memory.windows[granule] = window
@@ -201,12 +215,12 @@ def _access_at(
                 # The port has taken what atomics that give back bring.
                 _write_granule(
                     memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size,
-                    turns * (1 - tile.added), cost, sm, time, passing, beside,
+                    turns * (1 - tile.added), cost, sm, time, passing, next_to,
                 )  # fmt: skip
             else:
                 gives_back = tile.adds == 1
                 arrival = _read_granule(
-                    memory, rates, granule, place, size, turns, stride, how, sm, time, gives_back, beside
+                    memory, rates, granule, place, size, turns, stride, how, sm, time, gives_back, next_to
                 )  # fmt: skip
                 if gives_back:
                     known = max(known, add(memory.slices, rates, place, size, part, tile.integers == 1, near, time))
@@ -220,13 +234,13 @@ def _access_at(
 @inlined
 def _read_granule(
     memory: Memory, rates: Rates, granule: int, place: int, size: int, turns: int, stride: int, how: Reading, sm: int,
-    time: float, gives_back: bool, beside: int,
+    time: float, gives_back: bool, next_to: int,
 ) -> float:  # fmt: skip
     """An SM reads a granule through coalescer and L2.
 
     Args:
         as `fetch`; place: as of `additions.add`; turns: bytes that L2 could give in the time [B];
-        gives_back: whether atomics do, which nobody else gets; beside: granules that a sector is shared with.
+        gives_back: whether atomics do, which nobody else gets; next_to: granules that bring a part, see `copies`.
 
     Returns:
         When it arrives at the SM's port.
@@ -251,17 +265,21 @@ def _read_granule(
         first = scatter(granule) % parts
         last, share = first + 1, size
     share = int(share * how.grown)
-    known = int(beside & BEFORE and ready[granule - 1] >= rates.after_begin)
-    known += int(beside & BEHIND and ready[granule + 1] >= rates.after_begin)
+    known = int(next_to & BEFORE and ready[granule - 1] >= rates.after_begin)
+    known += int(next_to & BEHIND and ready[granule + 1] >= rates.after_begin)
     fetched, touched_before, brought = False, ready[granule] >= rates.after_begin, counter[HBM_READ]
+    fellow = granule - 1 if next_to & FETCHED_BEFORE else granule + 1 if next_to & FETCHED_BEHIND else -1
     for home in range(first, last):
         copy = copy_of(parts, granule, near, home)
         if is_present(l2, copy):
             if not how.passing:
                 touch(l2, list_of(l2, parts, near, granule), copy)
+        elif fellow >= 0 and is_present(l2, copy_of(parts, fellow, home, home)):
+            counter[FABRIC] += share if home != near else 0
+            done = max(done, ready[fellow])
         else:
             fetched = True
-            missing = max(0, share - brought_along(l2, parts, granule, home, beside)) if beside else share
+            missing = max(0, share - brought_along(l2, parts, granule, home, next_to)) if next_to else share
             arrival = fetch(l2, free, counter, rates, granule, near, home, missing, stride, how, time)
             done = max(done, arrival)
     # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
@@ -281,7 +299,7 @@ def _read_granule(
 @compiled
 def _write_granule(
     l2: Lru, ready: np.ndarray, free: np.ndarray, counter: np.ndarray, rates: Rates, granule: int, size: int,
-    turns: int, cost: float, sm: int, time: float, passing: bool, beside: int,
+    turns: int, cost: float, sm: int, time: float, passing: bool, next_to: int,
 ) -> None:  # fmt: skip
     """An SM writes a granule to its home, and keeps a copy in its own partition; other copies are dropped.
 
@@ -291,7 +309,7 @@ def _write_granule(
         size: of the granule [B].
         turns: bytes that L2 could take in the time [B].
         cost: how many times as long as in one long row HBM takes.
-        passing: L2 drops it before all else; beside: granules that a sector is shared with.
+        passing: L2 drops it before all else; next_to: as of `_read_granule`.
     """
     parts, near = rates.partitions, near_partition(rates, sm)
     ready[granule] = max(ready[granule], rates.after_begin)  # not for the launch to fetch
@@ -305,7 +323,7 @@ def _write_granule(
         if home != near:
             counter[FABRIC] += share
             serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
-        kept = max(0, share - brought_along(l2, parts, granule, home, beside)) if beside else share
+        kept = max(0, share - brought_along(l2, parts, granule, home, next_to)) if next_to else share
         written = keep_written(l2, parts, granule, near, home, kept, passing)
         if written > 0:
             write_hbm(free, counter, rates, written, cost, time)
