@@ -15,8 +15,7 @@ from torch._library.custom_ops import OPDEFS
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .constants import element_of
-from .known import Known
+from .known import Known, element_of
 from .operations import UNMADE, Operations, has_formula
 
 MOST_WHOLE = 1 << 24

@@ -144,8 +144,9 @@ def byte_period(program: TileProgram) -> int:
             moves = [tensor.pitch_bytes * factor for _, factor in tile.row]
             moves += [tensor.element_bytes * factor for _, factor in tile.col]
             apart = gcd(SECTOR_BYTES, tensor.rows * tensor.pitch_bytes if tensor.slabs > 1 else 0, *moves)
-            width = tile.cols * tensor.element_bytes
-            if tile.lists is None and cdiv(width - apart, SECTOR_BYTES) >= cdiv(width, SECTOR_BYTES):
+            whole = tile.cols >= tensor.cols and tensor.pitch_bytes == tensor.row_bytes
+            width = tile.rows * tensor.row_bytes if whole else tile.cols * tensor.element_bytes
+            if tile.lists is None and apart < min(width, SECTOR_BYTES):
                 return program.item_count
     return program.period_items
 
