@@ -20,7 +20,7 @@ from ..core.engine.lru import CAPACITY, DIRTY_BYTES, USED
 from ..core.engine.program import STEP
 from ..core.engine.walk import IDLE, RING, TRIP, TRIPS
 from ..launch.program import TileProgram
-from ..launch.walk import ITEMS_AT_ONCE, byte_period, item_totals
+from ..launch.walk import ITEMS_AT_ONCE, begin_alike, item_totals
 from .extrapolate import PATIENCE_STEPS, Past, Work, errors_of, is_mixed, is_renewed, keeps_step, rest_of, tolerated
 from .launch_state import STEPS_AT_ONCE, LaunchState
 from .touched import touched_bytes
@@ -73,7 +73,7 @@ class RunningTotals:
 
 def running_totals(program: TileProgram) -> RunningTotals:
     """Look through one period of a program."""
-    period = byte_period(program)
+    period = program.period_items if begin_alike(program) else program.item_count
     parts = [
         item_totals(program, begin, min(begin + ITEMS_AT_ONCE, period)) for begin in range(0, period, ITEMS_AT_ONCE)
     ]

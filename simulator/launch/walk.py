@@ -132,23 +132,24 @@ def matmuls_of(launch: Launch) -> int:
 
 def tally(program: TileProgram) -> Tally:
     """Exact totals over all items, from one period of them."""
-    period = byte_period(program)
+    period = program.period_items if begin_alike(program) else program.item_count
     return scaled(tally_items(program, 0, period), program.item_count // period)
 
 
-def byte_period(program: TileProgram) -> int:
-    """Items after which as many bytes move again: all, where rows of tiles begin differently within sectors."""
+def begin_alike(program: TileProgram) -> bool:
+    """Whether rows of every tile touch as many sectors wherever they begin."""
     for step, _ in steps(program.body):
         for tile in (*step.loads, *step.stores):
             tensor = program.tensor(tile.tensor)
-            moves = [tensor.pitch_bytes * factor for _, factor in tile.row]
-            moves += [tensor.element_bytes * factor for _, factor in tile.col]
-            apart = gcd(SECTOR_BYTES, tensor.rows * tensor.pitch_bytes if tensor.slabs > 1 else 0, *moves)
             whole = tile.cols >= tensor.cols and tensor.pitch_bytes == tensor.row_bytes
             width = tile.rows * tensor.row_bytes if whole else tile.cols * tensor.element_bytes
-            if tile.lists is None and apart < min(width, SECTOR_BYTES):
-                return program.item_count
-    return program.period_items
+            moves = [tensor.pitch_bytes * factor for _, factor in tile.row]
+            moves += [tensor.element_bytes * factor for _, factor in tile.col]
+            moves += [tensor.rows * tensor.pitch_bytes] * (tensor.slabs > 1)
+            moves += [tensor.pitch_bytes] * (tile.rows > 1 and not whole)
+            if tile.lists is None and gcd(SECTOR_BYTES, *moves) < min(width, SECTOR_BYTES):
+                return False
+    return True
 
 
 def executions_of(program: TileProgram) -> dict[str, int]:
@@ -252,11 +253,10 @@ def _tile_bytes(
 
 def _piece_bytes(tensor: Tensor, tile: Tile, lists: Lists) -> float:
     """Bytes that a piece of a listed tile moves, in the mean of all that are listed [B]."""
-    width = tile.cols * tensor.element_bytes
-    begins = lists.pieces @ np.array((tensor.pitch_bytes, tensor.element_bytes)) % SECTOR_BYTES
-    if tile.cols >= tensor.cols or tile.rows > 1 or not len(begins):
+    if tile.cols >= tensor.cols or tile.rows > 1 or not len(lists.pieces):
         return moved_bytes(tensor, tile.rows, tile.cols)
-    return SECTOR_BYTES * float(np.mean(-(-(begins + width) // SECTOR_BYTES)))
+    ends = lists.pieces @ (tensor.pitch_bytes, tensor.element_bytes) % SECTOR_BYTES + tile.cols * tensor.element_bytes
+    return SECTOR_BYTES * float(np.mean(-(-ends // SECTOR_BYTES)))
 
 
 def begins_in_sector(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.compiling import compile_launch
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.cache_folder import cache_folder
 from tilesight.simulator.device.device import load_device
@@ -22,6 +21,7 @@ from tilesight.simulator.schedules.registry import find_schedule
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
+from support.compiling import compile_launch
 from tilesight.kernels.compile.compile import (
     compile_many,
     compile_pipelines,

@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 
 import pytest
-from support.compiling import compile_launch
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
@@ -14,6 +13,7 @@ from tilesight.simulator.schedules.registry import find_schedule
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
+from support.compiling import compile_launch
 from tilesight.kernels.compile.compile import job_of, key_of
 from tilesight.kernels.compile.outcomes import Compiled
 from tilesight.kernels.compile.worker import compiled_kernel

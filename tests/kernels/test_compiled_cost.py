@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from support.compiling import compile_launch
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.walk import tally
@@ -17,6 +16,7 @@ from tilesight.simulator.sm.step_cost import PIPES
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
+from support.compiling import compile_launch
 from tilesight.kernels.compile.compile import with_resources
 from tilesight.kernels.compile.outcomes import Compiled
 

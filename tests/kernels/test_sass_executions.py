@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.compiling import compile_launch
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
@@ -16,6 +15,7 @@ from tilesight.simulator.simulate import launches_of
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
+from support.compiling import compile_launch
 from tilesight.kernels.compile.compile import with_resources
 from tilesight.kernels.compile.outcomes import Compiled
 from tilesight.simulator.sass.decode import decode

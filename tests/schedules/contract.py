@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from support.sectors import sector_bytes, tolerated_bytes
 from tilesight.simulator.launch.program import Launch, Loop, Step, Tensor
-from tilesight.simulator.launch.walk import Access, accesses, byte_period, steps, tally, tally_items
+from tilesight.simulator.launch.walk import Access, accesses, begin_alike, steps, tally, tally_items
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.problems.problem import Problem
 from tilesight.simulator.schedules.config import Config
@@ -188,7 +188,7 @@ def items_repeat_with_the_period(launches: Launches) -> None:
     for launch in launches:
         program = launch.program
         first = [tally_items(program, item, item + 1) for item in range(program.period_items)]
-        alike = byte_period(program) == program.period_items
+        alike = begin_alike(program)
         for item in range(program.period_items, program.item_count):
             expected, seen = first[item % program.period_items], tally_items(program, item, item + 1)
             same = seen == expected if alike else seen.executions == expected.executions

@@ -1,7 +1,9 @@
 """Sectors that an access touches, from where it begins."""
 
-from tilesight.simulator.launch.program import Tensor
-from tilesight.simulator.launch.walk import Access
+from collections.abc import Iterable
+
+from tilesight.simulator.launch.program import Launch, Tensor
+from tilesight.simulator.launch.walk import Access, begin_alike
 
 
 def sector_bytes(tensor: Tensor, access: Access) -> int:
@@ -17,3 +19,9 @@ def sector_bytes(tensor: Tensor, access: Access) -> int:
 def tolerated_bytes(tensor: Tensor, accesses: list[Access]) -> int:
     """How far a count may be off: rows that begin elsewhere within sectors each time count in the mean [B]."""
     return 0 if tensor.pitch_bytes % 32 == 0 else 32 * sum(access.rows for access in accesses)
+
+
+def rounds_up_to(counted: int, formula: int, launches: Iterable[Launch]) -> bool:
+    """Whether bytes are those of a formula that rounds rows up; a row that begins within a sector has one more."""
+    alike = all(begin_alike(launch.program) for launch in launches)
+    return counted == formula if alike else formula <= counted <= 2 * formula

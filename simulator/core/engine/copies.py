@@ -13,6 +13,8 @@ from .lru import DIRTY, STATE, Lru, drop, insert, is_present, mark_dirty, touch
 
 BEFORE, BEHIND, FETCHED_BEFORE, FETCHED_BEHIND = 1, 2, 4, 8
 """Granules beside one that have a part of its first sector, or of its last, or that HBM gives in the same fetch."""
+OF_ROWS = 4
+"""Bits above which sectors are counted that rows of a granule share with what lies beside them."""
 
 
 @inlined
@@ -29,13 +31,14 @@ def list_of(l2: Lru, parts: int, partition: int, granule: int) -> int:
 
 
 @inlined
-def brought_along(l2: Lru, parts: int, granule: int, home: int, next_to: int) -> int:
-    """Bytes of a share that granules beside it have brought to its home with theirs [B]."""
-    shared = 0
-    if next_to & BEFORE and is_present(l2, copy_of(parts, granule - 1, home, home)):
-        shared += SECTOR_BYTES // parts
-    if next_to & BEHIND and is_present(l2, copy_of(parts, granule + 1, home, home)):
-        shared += SECTOR_BYTES // parts
+def brought_along(l2: Lru, parts: int, interleaved: bool, granule: int, home: int, next_to: int) -> int:
+    """Bytes of a share that granules beside it have brought with theirs [B]. Args: interleaved: as in `leave`."""
+    shared = (next_to >> OF_ROWS) * SECTOR_BYTES // (parts if interleaved else 1)
+    for bit, other in ((BEFORE, granule - 1), (BEHIND, granule + 1)):
+        if next_to & bit:
+            at = home if interleaved else scatter(other) % parts
+            if is_present(l2, copy_of(parts, other, at, at)):
+                shared += SECTOR_BYTES // parts if interleaved else SECTOR_BYTES
     return shared
 
 

@@ -11,31 +11,27 @@ import numpy as np
 
 from ...limits import LINE_BYTES, SECTOR_BYTES
 from ..jit import compiled, inlined
-from ..scatter import scatter
 from .additions import add
-from .copies import BEFORE, BEHIND, FETCHED_BEFORE, FETCHED_BEHIND, brought_along, copy_of, keep_written, list_of, renew
-from .fetching import fetch, fetch_to_add
+from .copies import (
+    BEFORE,
+    BEHIND,
+    FETCHED_BEFORE,
+    FETCHED_BEHIND,
+    OF_ROWS,
+    renew,
+)
+from .fetching import fetch_to_add, read_granule, write_granule
 from .l1 import look_up
 from .links import (
-    FABRIC,
-    FABRIC_LINK,
-    FIRST,
     FIRST_L2,
-    HBM_READ,
     L1_HIT,
-    L2_READ,
-    L2_WRITE,
-    TOUCHED,
     Rates,
-    Reading,
     reading_of,
     serve,
-    write_hbm,
 )
-from .lru import Lru, is_present, touch
-from .memory import ARRIVES, ASKED, Memory, near_partition
+from .memory import Memory, near_partition
 from .program import COEFFICIENT, COL, LIST, ROW, TERMS, VARIABLE, Program
-from .slices import TENSOR_BYTES, request
+from .slices import TENSOR_BYTES
 from .translations import translate
 from .walk import Ctas
 
@@ -103,7 +99,8 @@ def _access_at(
     slab_row = environment[slot, tile.slab] * tensor.rows + row
     begin = slab_row * tensor.pitch_bytes + col
     total = _in_sectors_from(begin, rows * width) if whole else rows * _in_sectors_from(begin, width)
-    if not whole and rows > 1 and tensor.pitch_bytes % SECTOR_BYTES != 0:
+    uneven = tensor.pitch_bytes % SECTOR_BYTES != 0
+    if not whole and rows > 1 and uneven:
         for other in range(1, rows):
             total += _in_sectors_from(begin + other * tensor.pitch_bytes, width) - _in_sectors_from(begin, width)
     row_bytes = _in_sectors_from(begin, width) if rows == 1 or not whole else _in_sectors_from(col, width)
@@ -163,6 +160,7 @@ def _access_at(
     for i in range(first_row + (-(first_row + first_col)) % apart, last_row + 1, apart):
         part_rows = min((i + 1) * high, row + rows) - max(i * high, row)
         skipped = 0 if stride == 1 else (-(i + first_col)) % stride
+        left = stride * total * part_rows // rows
         for j in range(first_col + skipped, last_col + 1, stride):
             part_width = min((j + 1) * wide, col + width) - max(j * wide, col)
             address = tensor.address + (slab_row - row + max(i * high, row)) * tensor.pitch_bytes + max(j * wide, col)
@@ -172,6 +170,14 @@ def _access_at(
             if follows and address % SECTOR_BYTES != 0:
                 sectors -= SECTOR_BYTES  # asked for with the part before it
             size = stride * (sectors if whole else part_rows * sectors)
+            next_to = 0
+            if part_rows > 1 and not whole and uneven:
+                # Each row begins elsewhere within a sector: what reads beside them shares their first and last ones.
+                size = min(left, stride * part_rows * _in_sectors(length))
+                if not follows and stride == 1:
+                    next_to = max(0, left - part_rows * _in_sectors(width)) // SECTOR_BYTES << OF_ROWS
+                    size += (next_to >> OF_ROWS) * SECTOR_BYTES
+                left -= size
             turns = int(size * turn / row_bytes)
             granule = slab + i * per_row + (j if stride == 1 else j // stride)
             window = 0
@@ -181,8 +187,7 @@ def _access_at(
             place = granule * high * wide + (max(i * high, row) - i * high) * wide + max(j * wide, col) - j * wide
             place += tensor.base * TENSOR_BYTES
             granule += tensor.base
-            next_to = 0
-            if stride == 1 and rates.interleaved and (whole or high == 1):
+            if stride == 1 and (whole or high == 1):
                 # What lies in a sector together with the granule before it, or behind it, comes with either.
                 goes_back = (tensor.packed == 1 or j > 0) and granule > tensor.base
                 goes_on = (tensor.packed == 1 or j + 1 < per_row) and granule + 1 < tensor.base + fold
@@ -193,11 +198,11 @@ def _access_at(
                 ends = col + width >= min((j + 1) * wide, tensor.row_bytes)
                 ends = ends and row + rows >= min((i + 1) * high, tensor.rows)
                 if address % SECTOR_BYTES != 0 and not follows and goes_back and starts:
-                    next_to = BEFORE
+                    next_to |= BEFORE
                 if (address + length) % SECTOR_BYTES != 0 and goes_on and ends:
                     next_to |= BEHIND
                 # A sector that lies alone brings the other one of its fetch.
-                if grown > 1.0 and wide == SECTOR_BYTES:
+                if grown > 1.0 and wide == SECTOR_BYTES and rates.interleaved:
                     if address % rates.hbm_fetch_bytes >= SECTOR_BYTES:
                         next_to |= FETCHED_BEFORE if goes_back else 0
                     else:
@@ -213,13 +218,13 @@ def _access_at(
                     if tile.added == 0:
                         add(memory.slices, rates, place, size, part, tile.integers == 1, near, time)
                 # The port has taken what atomics that give back bring.
-                _write_granule(
+                write_granule(
                     memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size,
                     turns * (1 - tile.added), cost, sm, time, passing, next_to,
                 )  # fmt: skip
             else:
                 gives_back = tile.adds == 1
-                arrival = _read_granule(
+                arrival = read_granule(
                     memory, rates, granule, place, size, turns, stride, how, sm, time, gives_back, next_to
                 )  # fmt: skip
                 if gives_back:
@@ -229,104 +234,6 @@ def _access_at(
     port_done = serve(memory.free, port, time, total * rates.sm_fill_cycles_per_byte)
     # The tile streams through the port behind its first bytes.
     return time if store else port_done + (done - time)
-
-
-@inlined
-def _read_granule(
-    memory: Memory, rates: Rates, granule: int, place: int, size: int, turns: int, stride: int, how: Reading, sm: int,
-    time: float, gives_back: bool, next_to: int,
-) -> float:  # fmt: skip
-    """An SM reads a granule through coalescer and L2.
-
-    Args:
-        as `fetch`; place: as of `additions.add`; turns: bytes that L2 could give in the time [B];
-        gives_back: whether atomics do, which nobody else gets; next_to: granules that bring a part, see `copies`.
-
-    Returns:
-        When it arrives at the SM's port.
-    """
-    l2, ready, free, asked, counter = memory.l2, memory.ready, memory.free, memory.asked, memory.counter
-    unit = sm // rates.coalescer_sms
-    slot = scatter(granule) & (len(asked) - 1)
-    parts, near = rates.partitions, near_partition(rates, sm)
-    taken = time if gives_back else request(memory.slices, rates, place, size // stride, near, time)
-    # What is asked for sector by sector is hardly ever joined (counted: a tenth of what could be).
-    joins = turns <= size and not gives_back
-    if joins and asked[slot, unit, ASKED] == granule + 1 and asked[slot, unit, ARRIVES] > time:
-        return max(asked[slot, unit, ARRIVES], taken + rates.l2_latency)
-    counter[L2_READ] += size
-    cycles = size * rates.given_back_cycles_per_byte if gives_back else turns * rates.l2_read_cycles_per_byte
-    # Its request goes where stores go, behind those that came before; atomics keep that port until they give back.
-    asking = cycles if gives_back else turns * rates.l2_read_cycles_per_byte * rates.l2_request_share
-    begins = serve(free, FIRST_L2 + parts + near, time, asking) - asking
-    done = serve(free, FIRST_L2 + near, begins, cycles)
-    first, last, share = 0, parts, size if parts == 1 else size // 2
-    if not rates.interleaved:
-        first = scatter(granule) % parts
-        last, share = first + 1, size
-    share = int(share * how.grown)
-    known = int(next_to & BEFORE and ready[granule - 1] >= rates.after_begin)
-    known += int(next_to & BEHIND and ready[granule + 1] >= rates.after_begin)
-    fetched, touched_before, brought = False, ready[granule] >= rates.after_begin, counter[HBM_READ]
-    fellow = granule - 1 if next_to & FETCHED_BEFORE else granule + 1 if next_to & FETCHED_BEHIND else -1
-    for home in range(first, last):
-        copy = copy_of(parts, granule, near, home)
-        if is_present(l2, copy):
-            if not how.passing:
-                touch(l2, list_of(l2, parts, near, granule), copy)
-        elif fellow >= 0 and is_present(l2, copy_of(parts, fellow, home, home)):
-            counter[FABRIC] += share if home != near else 0
-            done = max(done, ready[fellow])
-        else:
-            fetched = True
-            missing = max(0, share - brought_along(l2, parts, granule, home, next_to)) if next_to else share
-            arrival = fetch(l2, free, counter, rates, granule, near, home, missing, stride, how, time)
-            done = max(done, arrival)
-    # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
-    done = max(done, ready[granule])
-    if not touched_before:
-        counter[TOUCHED] += max(0, size - known * SECTOR_BYTES)
-        counter[FIRST] += counter[HBM_READ] - brought
-        ready[granule] = max(time, rates.after_begin)
-    if fetched:
-        ready[granule] = done
-    done = max(done, taken) + rates.l2_latency
-    asked[slot, unit, ASKED] = granule + 1
-    asked[slot, unit, ARRIVES] = done
-    return done
-
-
-@compiled
-def _write_granule(
-    l2: Lru, ready: np.ndarray, free: np.ndarray, counter: np.ndarray, rates: Rates, granule: int, size: int,
-    turns: int, cost: float, sm: int, time: float, passing: bool, next_to: int,
-) -> None:  # fmt: skip
-    """An SM writes a granule to its home, and keeps a copy in its own partition; other copies are dropped.
-
-    What this evicts from L2 is written to HBM at the same cost, as it usually belongs to the same stream of stores.
-
-    Args:
-        size: of the granule [B].
-        turns: bytes that L2 could take in the time [B].
-        cost: how many times as long as in one long row HBM takes.
-        passing: L2 drops it before all else; next_to: as of `_read_granule`.
-    """
-    parts, near = rates.partitions, near_partition(rates, sm)
-    ready[granule] = max(ready[granule], rates.after_begin)  # not for the launch to fetch
-    counter[L2_WRITE] += size
-    first, last, share = 0, parts, size if parts == 1 else size // 2
-    if not rates.interleaved:
-        first = scatter(granule) % parts
-        last, share = first + 1, size
-    for home in range(first, last):
-        serve(free, FIRST_L2 + parts + home, time, turns / (last - first) * rates.l2_write_cycles_per_byte)
-        if home != near:
-            counter[FABRIC] += share
-            serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
-        kept = max(0, share - brought_along(l2, parts, granule, home, next_to)) if next_to else share
-        written = keep_written(l2, parts, granule, near, home, kept, passing)
-        if written > 0:
-            write_hbm(free, counter, rates, written, cost, time)
 
 
 @inlined

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from laws.cases import Case, cases, stepped
+from tilesight.simulator.launch.walk import begin_alike
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.registry import written_schedules
 from tilesight.simulator.schedules.tiles import strip_tiles
@@ -36,6 +37,7 @@ def test_twice_the_batch_is_twice_the_work(case: Case) -> None:
     doubled = replace(case, problem=replace(case.problem, batch=2 * case.problem.batch))
     # With more CTAs, strips of score tiles may get longer.
     assume(_strip(case) == _strip(doubled))
+    assume(all(begin_alike(launch.program) for launch in (*case.launches, *doubled.launches)))
     single, double = case.simulate().total, doubled.simulate().total
     for name in EXACT:
         if case.schedule == "unfused" and name in MADE_ONCE:

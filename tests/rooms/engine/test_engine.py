@@ -99,12 +99,20 @@ def test_launches_take_their_turn() -> None:
 
 def test_clipped_tiles_move_whole_sectors() -> None:
     """A tile that hangs over the edge moves what is inside, in 32-byte sectors; one beyond it nothing."""
-    held = Tensor(name="X", role="input", slabs=1, rows=10, cols=20, dtype=DTYPES["fp16"])
+    held = Tensor(name="X", role="input", slabs=1, rows=10, cols=20, dtype=DTYPES["fp16"], pitch_bytes=64)
     part = Tile(tensor="X", slab="slab", rows=8, cols=16, row=affine(i=8), col=affine(j=16), path="async")
     for i, rows_inside in enumerate((8, 2, 0)):
         for j, row_bytes in enumerate((32, 32, 0)):
             program = launch([Step(name="load", loads=(part,))], (held,), [(0, i, j)], ("slab", "i", "j"))
             assert run(program).l2_read_bytes == rows_inside * row_bytes, (i, j)
+
+
+def test_rows_of_a_tile_touch_the_sectors_that_each_lies_in() -> None:
+    """32 B of rows of 40 B, one after the other: of eight rows two lie in a sector, six in two."""
+    packed = Tensor(name="X", role="input", slabs=1, rows=10, cols=20, dtype=DTYPES["fp16"])
+    part = Tile(tensor="X", slab="slab", rows=8, cols=16, path="async")
+    program = launch([Step(name="load", loads=(part,))], (packed,), [(0,)], ("slab",))
+    assert run(program).l2_read_bytes == (2 + 6 * 2) * 32
 
 
 def test_written_and_read_bytes_are_apart() -> None:
