@@ -36,7 +36,7 @@ class LaunchedKernel:
             if parameter.is_constexpr
         }
 
-        def launched(*args: Any, **_: Any) -> Any:
+        def launched(*args: Any, stream: Any = None) -> Any:
             names = capture.function.arg_names
             if len(args) < len(names):
                 names = [name for name in names if name not in constants]

@@ -57,6 +57,14 @@ def test_what_a_launch_gives_back_is_launched_again() -> None:
     ]
 
 
+def test_a_launch_by_names_is_refused_as_tritons_is() -> None:
+    """A compiled kernel takes its arguments by place; a name that is dropped would launch with another value."""
+    with tilesight.capture():
+        kernel = double[(4,)](*vectors(), BLOCK=1024)
+        with pytest.raises(TypeError, match="BLOCK"):
+            kernel[(2,)](*vectors(), BLOCK=256)
+
+
 def test_an_autotuned_launch_gives_back_its_first_configuration() -> None:
     """As `best_config` is: which is fastest is not known while launches are recorded."""
     tuner = triton.autotune(CONFIGS, key=["n"])(double)

@@ -74,3 +74,19 @@ def test_words_that_all_lie_in_a_table_bring_it_once(gpu: Device) -> None:
         program = launch((Step(name="row", loads=(tile,)),), (table,), [(0, 0, 1)], ("slab", "at", "until"))
         fetching = replace(gpu, sm=replace(gpu.sm, hbm_fetch_bytes=64))
         assert run(program, gpu=fetching, costs={"row": cost(10)}).hbm_read_bytes == moved
+
+
+def test_what_was_stored_brings_nothing_that_lies_beside_it() -> None:
+    """A word stored in every other sector, then one loaded of each between: 64 B each, as nothing of them was read."""
+    vector = Tensor(name="X", role="input", slabs=1, rows=1, cols=2048, dtype=DTYPES["fp32"])
+
+    def words(first: int) -> Tile:
+        pieces = np.stack((np.zeros(128, dtype=np.int64), first + 16 * np.arange(128)), axis=1)
+        lists = Lists(spans=np.array([[0, 128]]), pieces=pieces, at="at", until="until")
+        return Tile(tensor="X", slab="slab", rows=1, cols=1, lists=lists)
+
+    body = Step(name="store", stores=(words(0),)), Step(name="load", loads=(words(8),))
+    program = launch(body, (vector,), [(0, 0, 1)], ("slab", "at", "until"))
+    fetching = replace(ONE_PARTITION, sm=replace(ONE_PARTITION.sm, hbm_fetch_bytes=64))
+    seen = run(program, gpu=fetching, costs={"store": cost(10), "load": cost(10)})
+    assert seen.hbm_read_bytes == 128 * 64

@@ -31,13 +31,18 @@ def list_of(l2: Lru, parts: int, partition: int, granule: int) -> int:
 
 
 @inlined
-def brought_along(l2: Lru, parts: int, interleaved: bool, granule: int, home: int, next_to: int) -> int:
-    """Bytes of a share that granules beside it have brought with theirs [B]. Args: interleaved: as in `leave`."""
+def brought_along(l2: Lru, parts: int, interleaved: bool, granule: int, home: int, next_to: int, written: bool) -> int:
+    """Bytes of a share that granules beside it have brought with theirs [B].
+
+    Args:
+        interleaved: as in `leave`; written: whether what is written counts, not what was only read.
+    """
     shared = (next_to >> OF_ROWS) * SECTOR_BYTES // (parts if interleaved else 1)
     for bit, other in ((BEFORE, granule - 1), (BEHIND, granule + 1)):
         if next_to & bit:
             at = home if interleaved else scatter(other) % parts
-            if is_present(l2, copy_of(parts, other, at, at)):
+            copy = copy_of(parts, other, at, at)
+            if is_present(l2, copy) and (not written or l2.entries[copy, STATE] >= DIRTY):
                 shared += SECTOR_BYTES // parts if interleaved else SECTOR_BYTES
     return shared
 

@@ -97,6 +97,12 @@ def fetch_to_add(memory: Memory, rates: Rates, granule: int, size: int, stride: 
 
 
 @inlined
+def _has_been_read(l2: Lru, copy: int) -> bool:
+    """Whether a copy is there that came from HBM: what a store left brings nothing of what lies beside it."""
+    return is_present(l2, copy) and l2.entries[copy, STATE] < DIRTY
+
+
+@inlined
 def read_granule(
     memory: Memory, rates: Rates, granule: int, place: int, size: int, turns: int, stride: int, how: Reading, sm: int,
     time: float, gives_back: bool, next_to: int,
@@ -142,16 +148,14 @@ def read_granule(
         if is_present(l2, copy):
             if not how.passing:
                 touch(l2, list_of(l2, parts, near, granule), copy)
-        elif fellow >= 0 and is_present(l2, copy_of(parts, fellow, home, home)):
+        elif fellow >= 0 and _has_been_read(l2, copy_of(parts, fellow, home, home)):
             counter[FABRIC] += share if home != near else 0
             done = max(done, ready[fellow])
         else:
             fetched = True
-            missing = (
-                max(0, share - brought_along(l2, parts, rates.interleaved, granule, home, next_to))
-                if next_to
-                else share
-            )
+            missing = share
+            if next_to:
+                missing -= min(share, brought_along(l2, parts, rates.interleaved, granule, home, next_to, False))
             arrival = fetch(l2, free, counter, rates, granule, near, home, missing, stride, how, time)
             done = max(done, arrival)
     # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
@@ -197,7 +201,9 @@ def write_granule(
         if home != near:
             counter[FABRIC] += share
             serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
-        kept = max(0, share - brought_along(l2, parts, rates.interleaved, granule, home, next_to)) if next_to else share
+        kept = share
+        if next_to:
+            kept -= min(share, brought_along(l2, parts, rates.interleaved, granule, home, next_to, True))
         written = keep_written(l2, parts, granule, near, home, kept, passing)
         if written > 0:
             write_hbm(free, counter, rates, written, cost, time)
